@@ -56,7 +56,9 @@ servers: .tools/.ministack $(if $(shell command -v npm 2>/dev/null),.tools/.dyna
 
 SENDERS := .tools/senders/node/send.js $(if $(shell command -v go 2>/dev/null),.tools/senders/go)
 
-tools: .tools/.ministack .tools/.dynalite .tools/.synapse .tools/.postgres $(SENDERS) ## the servers that tests start, and senders (needs npm too, go for one of them)
+PEBBLE := $(if $(shell command -v go 2>/dev/null),.tools/pebble/pebble)
+
+tools: .tools/.ministack .tools/.dynalite .tools/.synapse .tools/.postgres $(SENDERS) $(PEBBLE) ## the servers that tests start, and senders (needs npm too, go for two of them)
 
 format: $(VENV)/.dev ## let ruff format and fix
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
@@ -114,6 +116,11 @@ $(VENV)/bin/python:
 .tools/senders/go: tests/senders/go/main.go tests/senders/go/go.sum
 	@echo "Building webpush-go in .tools (once) …"
 	@cd tests/senders/go && go build -o $(CURDIR)/$@ .
+
+.tools/pebble/pebble: tests/pebble/go.mod tests/pebble/go.sum
+	@echo "Building Pebble, a directory of ACME, in .tools (once) …"
+	@cd tests/pebble && go build -o $(CURDIR)/$(@D)/ \
+	  github.com/letsencrypt/pebble/v2/cmd/pebble github.com/letsencrypt/pebble/v2/cmd/pebble-challtestsrv
 
 .tools/senders/rust: tests/senders/rust/src/main.rs tests/senders/rust/Cargo.toml
 	@echo "Building web-push of Rust in .tools (once; ten minutes) …"

@@ -73,7 +73,7 @@ class Server:
         self.folder = folder
         self.host = "127.0.0.1"
         self.port = 0
-        ports = dict.fromkeys(("--port", "--endpoint-port", "--router-port"), "0")
+        ports = dict.fromkeys(("--port", "--router-port"), "0")
         own = {"--host": self.host, **ports, "--data": str(folder / "data"), "--workers": "1"}
         self._command = list(command)
         self._options = {**own, **options}
@@ -120,7 +120,7 @@ class Server:
         url = _URL.search(endpoint)
         if url is None:
             raise MismatchError(f"an endpoint without a port: {endpoint}")
-        self._options |= {"--port": str(self.port), "--endpoint-port": url[3]}
+        self._options |= {"--port": str(self.port)}
         if node := _NODE.search(self._ready_lines()[-1]):
             self._options["--router-port"] = node[1]
 

@@ -94,7 +94,7 @@ def build(bundle: Path, out: Path, version: str, epoch: int, work: Path, *, leve
             "Cmd": ["autopush", "serve"],
             "WorkingDir": "/data",
             "Volumes": {"/data": {}},
-            "ExposedPorts": {"8080/tcp": {}, "8082/tcp": {}},
+            "ExposedPorts": {"8080/tcp": {}},
             "StopSignal": "SIGTERM",
             "Healthcheck": {
                 "Test": ["CMD", "python", "-c", _ALIVE],

@@ -135,6 +135,7 @@ MECHANISMS = {
         rf"import {HTTP_MODULES}|\.ClientSession|\.open_connection|\.create_connection",
         {
             "autopush.net.http_client": "",
+            "autopush.acme.directory": "acme brings requests",
             "autopush.net.tcp": "connections of HTTP/2, whose requests cost less, and of nodes",
             "channelstats.slack.transport": "slack_sdk brings aiohttp",
             "channelstats.sending.push_sender": "the same aiohttp",

@@ -31,7 +31,7 @@ from autopush.telemetry.metrics import Kind, Metric
 from autopush.telemetry.prometheus import prometheus_name
 from autopush.webpush.errors import ERRORS, reason_phrase
 
-from . import channelstats_parts, month_picture, state_diagram
+from . import channelstats_parts, message_picture, month_picture, state_diagram
 
 OPTION_LINK: Final = re.compile(r"\[`(?P<name>\w+)`\]\(settings\.md\)")
 """How a page names an option: a link to the page, which becomes a link to the option."""
@@ -185,6 +185,10 @@ def month() -> str:
     return f'<figure class="month-picture">\n{month_picture.draw()}\n</figure>\n'
 
 
+def message_way() -> str:
+    return f'<figure class="message-picture">\n{message_picture.draw()}\n</figure>\n'
+
+
 def states() -> str:
     """The states and what they mean."""
     return state_diagram.legend(State)
@@ -213,6 +217,7 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "latencies": latencies,
     "metrics": metrics,
     "events": events,
+    "message-way": message_way,
     "month-picture": month,
     "sample-files": sample_files,
     "settings": render_reference,

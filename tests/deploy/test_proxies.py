@@ -312,3 +312,22 @@ async def test_the_recipe_for_the_proxy_protocol_passes_pushes_on(tmp_path: Path
             assert endpoint.startswith(f"{public}/")
             assert (await sender.push(endpoint)).status == 201
             await agent.close()
+
+
+async def test_a_proxy_reaches_the_service_by_a_unix_socket_too(tmp_path: Path) -> None:
+    site = prepare_site(tmp_path, Nginx)
+    place, path = f"{LOOPBACK}:{site.proxy.upstream} ", f"unix:{tmp_path}/public.sock"
+    recipe = site.proxy.configuration
+    recipe.write_text(recipe.read_text().replace(place, f"{path} "))
+    site.service.options += ["--host", path, "--workers", "2"]
+    tls = site.authority.client()
+    connector = aiohttp.TCPConnector(ssl=tls)
+    with running_site(site):
+        async with aiohttp.ClientSession(connector=connector) as session:
+            agent = await UserAgent.connect(f"{site.wss}/", tls=tls)
+            await agent.hello()
+            _, endpoint = await agent.register()
+            sender = ApplicationServer(session)
+            answer = await sender.push(endpoint, b"through a socket")
+            assert (await agent.notification())["version"] == answer.message_id
+            await agent.close()

@@ -12,7 +12,6 @@ from support.certificates import LOOPBACK, Authority
 from support.proxies import Nginx
 from support.service import Service
 from support.sockets import unused_port
-from support.user_agent import UserAgent
 
 SENDERS = 8
 ROUNDS = 2
@@ -68,14 +67,8 @@ async def test_no_push_fails_while_one_endpoint_daemon_after_the_other_is_restar
     connection = daemon(tmp_path / "data", "connection", *url)
     endpoints = [daemon(tmp_path / "data", "endpoint", *url) for _ in range(2)]
     first, second = (int(each.ports["--port"]) for each in endpoints)
-    nginx = Nginx(
-        tmp_path,
-        files,
-        port=public,
-        websocket_port=int(connection.ports["--port"]),
-        endpoint_port=first,
-    )
-    nginx.add_endpoints(second)
+    nginx = Nginx(tmp_path, files, port=public, upstream=first)
+    nginx.add_upstreams(second)
     connector = aiohttp.TCPConnector(ssl=tls)
     services = [connection, *endpoints]
     try:
@@ -83,8 +76,7 @@ async def test_no_push_fails_while_one_endpoint_daemon_after_the_other_is_restar
             await start(service)
         async with aiohttp.ClientSession(connector=connector) as session:
             with nginx:
-                agent = await UserAgent.connect(f"wss://{LOOPBACK}:{public}/", tls=tls)
-                await agent.hello()
+                agent = await connection.connect()
                 _, endpoint = await agent.register()
                 await agent.close()
                 senders = Senders(ApplicationServer(session), endpoint)

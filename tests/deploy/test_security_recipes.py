@@ -17,7 +17,7 @@ from support.user_agent import UserAgent
 LIMITS_ABOVE, LIMITS_INSIDE, SECRET_PATH = code_blocks(page("security"), "nginx")
 CADDY_GLOBAL, CADDY_SITE = code_blocks(page("security"), "text")
 
-IN_SERVER = "client_max_body_size 64k;"
+IN_SERVER = "client_max_body_size 1m;"
 UPGRADE = {
     "Connection": "Upgrade",
     "Upgrade": "websocket",
@@ -47,8 +47,8 @@ def without_monitoring(recipe: str) -> str:
 
 
 def with_secret_path(recipe: str) -> str:
-    """The block of the page in place of both locations."""
-    first = recipe.index("location ~ ^/(wpush|spush|m|v1)/")
+    """The block of the page in place of the location."""
+    first = recipe.index("    location / {", recipe.index(IN_SERVER))
     return f"{recipe[:first]}{SECRET_PATH}}}\n"
 
 
@@ -131,7 +131,7 @@ async def push_one(site: Site, path: str) -> None:
 def test_caddy_accepts_its_lines_and_hides_the_status_pages(tmp_path: Path) -> None:
     site = prepare_site(tmp_path, Caddy)
     recipe = site.proxy.configuration.read_text()
-    for line, more in (("{\n", CADDY_GLOBAL), ("\thandle @websocket {\n", CADDY_SITE)):
+    for line, more in (("{\n", CADDY_GLOBAL), ("\treverse_proxy ", CADDY_SITE)):
         assert recipe.count(f"\n{line}") == 1
         text = f"{line}{more}" if line == "{\n" else f"{more}{line}"
         recipe = recipe.replace(f"\n{line}", f"\n{text}")

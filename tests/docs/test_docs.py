@@ -161,6 +161,13 @@ def test_no_page_loads_anything_from_elsewhere(page: str) -> None:
     assert not re.search(r"!\[[^]]*\]\(https?:|<(?:img|script|link)\b", EVERYTHING[page])
 
 
+def test_every_limit_is_in_the_table_of_defences() -> None:
+    _, _, text = SOURCES["security"].partition("(defences)=")
+    table = text.partition("None of them drops")[0]
+    limits = [option.name for option in OPTIONS if option.group == "Limits"]
+    assert [name for name in limits if f"`{name}`" not in table] == []
+
+
 def test_every_extra_is_listed() -> None:
     with (ROOT / "packages" / "autopush" / "pyproject.toml").open("rb") as file:
         extras = tomllib.load(file)["project"]["optional-dependencies"]

@@ -327,7 +327,7 @@ async def status_pages(request: Checked) -> None:
         await request("get", path, 200)
     for path in ("/", "/errors"):
         await request("get", path, 200)
-    await request("get", "/", 426, Connection="Upgrade", Upgrade="websocket")
+    await request("get", "/ws", 426)
     for path in ("/v1/err", "/v1/err/crit", "/__error__"):
         await request("get", path, 418)
     await request("get", "/v1/err/other", 404)

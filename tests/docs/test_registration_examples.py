@@ -13,7 +13,7 @@ from support.service import running_service
 
 PAGE = (ROOT / "docs" / "bridges.md").read_text("utf-8")
 SECTION = PAGE.partition("\n## Registration API\n")[2].partition("\n## ")[0]
-PORT_OF_THE_PAGE = "http://127.0.0.1:8082"
+PORT_OF_THE_PAGE = "http://127.0.0.1:8080"
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")

@@ -51,9 +51,10 @@ class DataStore:
         key_hash: str = "",
         *,
         day: int | None = None,
+        **attributes: str,
     ) -> None:
         """User agents with one channel each, last seen so many months ago; with `day` their records
-        say on which day of the month.
+        say on which day of the month. `attributes`: others of their records.
         """
         [month] = months_ago(time.time(), months, months)
         seen = [*(connect_keys(month) if day is None else connect_keys_of_day(month, day))]
@@ -74,6 +75,7 @@ class DataStore:
                     "connected_at": 1,
                     "last_connect": seen[number % len(seen)],
                     "current_month": table,
+                    **attributes,
                 }
                 for number, key in keys.items()
             ]

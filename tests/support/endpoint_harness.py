@@ -8,7 +8,7 @@ from typing import Any
 
 from autopush.api.pages import Pages
 from autopush.delivery.bridge_contract import Router
-from autopush.net.http_messages import Request, Response
+from autopush.net.http_messages import Answer, Request, Response, Upgrade
 from autopush.service.compose import compose
 from autopush.webpush.errors import Errno
 from support.connection_harness import CHANNEL, ENDPOINT, ERRORS, UAID, WEBSOCKET, Harness
@@ -112,9 +112,13 @@ class Endpoint:
     ) -> Response:
         request = Request(method, path, "", dict(headers or {}), "::1", body=body)
         request.certificate = certificate
-        answer = await self.app(request)
+        answer = await self.handle(request)
         assert isinstance(answer, Response)
         return answer
+
+    async def handle(self, request: Request) -> Answer:
+        answer = self.app(request)
+        return answer if isinstance(answer, Response | Upgrade) else await answer
 
     def path(self, uaid: str = UAID, channel: str = CHANNEL, key: bytes | None = None) -> str:
         """The path of a channel's endpoint."""

@@ -42,8 +42,7 @@ class ReverseProxy:
         folder: Path,
         files: CertificateFiles,
         *,
-        websocket_port: int,
-        endpoint_port: int,
+        upstream: int,
         port: int = 0,
     ) -> None:
         self._program = self.find()
@@ -52,7 +51,8 @@ class ReverseProxy:
         self.port = port or unused_port()
         self.plain_port = unused_port()
         """Where it redirects to https."""
-        self.websocket_port, self.endpoint_port = websocket_port, endpoint_port
+        self.upstream = upstream
+        """The port of the service."""
         self.log: list[str] = []
         self.complaints: list[str] = []
         """Lines of its log at level warning or above, up to its end."""
@@ -168,18 +168,17 @@ http {{
             r"/etc/letsencrypt/live/\S+/privkey\.pem": str(self.files.key),
             r"push\.example\.org": LOOPBACK,
             r"/var/log/nginx/error\.log": "stderr",
-            r"127\.0\.0\.1:8080": f"{LOOPBACK}:{self.websocket_port}",
-            r"127\.0\.0\.1:8082": f"{LOOPBACK}:{self.endpoint_port}",
+            r"127\.0\.0\.1:8080": f"{LOOPBACK}:{self.upstream}",
             r"listen \[::\].*": "",
             r"listen 80;": f"listen {LOOPBACK}:{self.plain_port};",
             r"listen 443 ": f"listen {LOOPBACK}:{self.port} ",
         }
 
-    def add_endpoints(self, *ports: int) -> None:
-        """Further endpoint daemons, each with a line like the first one's."""
+    def add_upstreams(self, *ports: int) -> None:
+        """Further nodes, each with a line like the first one's."""
         text = self.configuration.read_text()
-        [line] = [line for line in text.splitlines() if f":{self.endpoint_port} max_fails" in line]
-        lines = [line.replace(str(self.endpoint_port), str(port)) for port in ports]
+        [line] = [line for line in text.splitlines() if f":{self.upstream} max_fails" in line]
+        lines = [line.replace(str(self.upstream), str(port)) for port in ports]
         self.configuration.write_text(text.replace(line, "\n".join([line, *lines])))
 
     def _run_words(self) -> list[str]:
@@ -206,8 +205,7 @@ class Caddy(ReverseProxy):
             r"^{\$PUSH_HOST:push\.example\.org} {$": (
                 f"{site} {{\n\ttls {self.files.certificate} {self.files.key}"
             ),
-            r"{\$UPSTREAM:127\.0\.0\.1}:8080": f"{LOOPBACK}:{self.websocket_port}",
-            r"{\$UPSTREAM:127\.0\.0\.1}:8082": f"{LOOPBACK}:{self.endpoint_port}",
+            r"{\$UPSTREAM:127\.0\.0\.1}:8080": f"{LOOPBACK}:{self.upstream}",
         }
 
     def _run_words(self) -> list[str]:
@@ -232,8 +230,7 @@ class HAProxy(ReverseProxy):
             r"/etc/haproxy/push\.pem": str(both),
             r"bind :80$": f"bind {LOOPBACK}:{self.plain_port}",
             r"bind :443 ": f"bind {LOOPBACK}:{self.port} ",
-            r"127\.0\.0\.1:8080": f"{LOOPBACK}:{self.websocket_port}",
-            r"127\.0\.0\.1:8082": f"{LOOPBACK}:{self.endpoint_port}",
+            r"127\.0\.0\.1:8080": f"{LOOPBACK}:{self.upstream}",
         }
 
     def _run_words(self) -> list[str]:
@@ -269,11 +266,10 @@ def prepare_site(folder: Path, kind: type[ReverseProxy]) -> Site:
     proxy = kind(
         folder,
         authority.issue(folder),
-        websocket_port=int(service.ports["--port"]),
-        endpoint_port=int(service.ports["--endpoint-port"]),
+        upstream=int(service.ports["--port"]),
     )
     site = Site(service, proxy, authority)
-    service.options = ["--endpoint-url", site.https, "--websocket-url", f"{site.wss}/"]
+    service.options = ["--endpoint-url", site.https]
     return site
 
 

@@ -33,7 +33,7 @@ START_TIMEOUT = 60
 STOP_TIMEOUT = 60
 
 PORTS = {
-    "serve": ("--port", "--endpoint-port", "--router-port"),
+    "serve": ("--port", "--router-port"),
     "connection": ("--port", "--router-port"),
     "endpoint": ("--port",),
 }
@@ -144,8 +144,7 @@ class Service:
             self.endpoint = f"{match['scheme'].lower()}://{match['http']}"
         self.websocket = match["ws"] or ""
         self.node_api = f"http://{match['node']}" if match["node"] else ""
-        bound = {"--router-port": self.node_api, "--endpoint-port": self.endpoint}
-        bound["--port"] = self.websocket or self.endpoint
+        bound = {"--router-port": self.node_api, "--port": self.websocket or self.endpoint}
         self.ports = {flag: str(_port(bound[flag])) for flag in self.ports}
 
     async def start(self) -> None:

@@ -22,7 +22,6 @@ def service_context(
         command=command,
         workers=workers,
         port=0,
-        endpoint_port=0,
         router_port=0,
         metrics_port=metrics_port,
     )

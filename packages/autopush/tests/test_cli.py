@@ -31,7 +31,7 @@ class Service(ModuleType):
         self.started: list[Settings] = []
         self.on_run: Callable[[], int] = lambda: 0
 
-    def run(self, settings: Settings) -> int:
+    def run(self, settings: Settings, _read: Callable[[], Settings]) -> int:
         self.started.append(settings)
         logs.get("service").info("running")
         return self.on_run()
@@ -97,7 +97,7 @@ def test_ini_files_are_found_and_named(service: Service, tmp_path: Path) -> None
     "words",
     [
         ["serve", "--port", "abc"],
-        ["serve", "--port=8082"],
+        ["serve", "--port=8081"],
         ["serve", "--config-shared", "missing.ini"],
         ["serve", "--log-output", "missing/folder/log"],
     ],
@@ -280,7 +280,7 @@ def test_each_daemon_reads_the_files_of_the_original(service: Service, tmp_path:
     for command in DAEMONS:
         assert cli.main([command]) == 0
         settings = service.started[-1]
-        ports[command] = (settings.port, settings.endpoint_port)
+        ports[command] = (settings.port, settings.port_of_endpoints)
         last = "endpoint" if command == "serve" else command
         assert settings.endpoint_hostname == f"{last}.example"
     assert ports == {"serve": (10, 8), "connection": (10, 8082), "endpoint": (8, 8)}

@@ -10,11 +10,13 @@ request has let in: it may have had another setting, or have read the accounts a
 """
 
 import mmap
+import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Final
 
 from msgspec import Struct
 
+from autopush.clock import Clock
 from autopush.jobs import repeat
 from autopush.limits import LimitRefusals
 from autopush.net.http_messages import Request
@@ -80,8 +82,8 @@ class AccountLimits:
     """The accounts whose user agents alone may connect and register, as they were read last.
 
     While they cannot be read, those known before count. `read`: all of them, by name; `total`: the
-    connections of all workers, `worker` the index of this one; `end_sessions`: of the accounts of
-    those identities, which have been revoked.
+    connections of all workers, `worker` the index of this one; `end_sessions`: of those identities,
+    which are of no account any more, or of one that has expired.
     """
 
     def __init__(
@@ -90,12 +92,16 @@ class AccountLimits:
         read: Callable[[], Awaitable[Mapping[str, Account]]],
         total: OpenConnections | None = None,
         worker: int = 0,
+        clock: Clock = time.time,
     ) -> None:
         self._refusals = refusals
         self._read = read
         self._total, self._worker = total or OpenConnections(), worker
+        self._clock = clock
         self._known: dict[str, Account] | None = None
-        """By identity, the hash of the token."""
+        """By identity, the hash of the token; without those that have expired."""
+        self._owners: dict[str, str] = {}
+        """The names of all accounts, by present and former identities."""
         self._open: dict[str, _Open] = {}
         """By identity."""
         self.end_sessions: Callable[[Collection[str]], Awaitable[None]] | None = None
@@ -112,6 +118,9 @@ class AccountLimits:
         if account is not None:
             return account
         self._refusals.add("accounts_required", address)
+        if identity in self._owners:
+            refusal = "The token of this user was renewed or has expired: ask for the present one"
+            raise PushError(Errno.ACCOUNT_REQUIRED, refusal, status=403)
         if not identity:
             refusal = "This service is for users with a token, which ends the WebSocket URL"
             raise PushError(Errno.ACCOUNT_REQUIRED, refusal, headers=ACCOUNT_CHALLENGE)
@@ -133,7 +142,8 @@ class AccountLimits:
         """Whether user agents of that account may connect with a UAID of the account `owner`, as
         its record says: one of nobody, or of nobody any more, goes to the next one who has it.
         """
-        return owner in ("", identity) or owner not in (self._known or {})
+        name = self._owners.get(owner)
+        return owner in ("", identity) or name in (None, self._owners.get(identity))
 
     def open(self, identity: str, address: str = "") -> None:
         """Count a connection until `close`.
@@ -164,9 +174,10 @@ class AccountLimits:
 
         :raises KeytablesError: the store failed
         """
-        accounts = await self._read()
-        known = {each.token_hash: each for each in accounts.values()}
+        accounts, now = (await self._read()).values(), self._clock()
+        known = {each.token_hash: each for each in accounts if not each.has_expired(now)}
         self._known = known
+        self._owners = {identity: each.name for each in accounts for identity in each.identities}
         revoked = [identity for identity in self._open if identity not in known]
         if revoked and self.end_sessions is not None:
             await self.end_sessions(revoked)

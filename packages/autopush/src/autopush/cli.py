@@ -165,7 +165,7 @@ def start_logs(settings: Settings) -> None:
             output=settings.log_output,
             level=settings.effective_log_level,
             human=settings.human_logs,
-            background=settings.workers == 1,
+            background=not settings.is_supervised,
             program="Autoendpoint" if settings.command == "endpoint" else "Autopush",
             version=VERSION,
             hostname=hostname,

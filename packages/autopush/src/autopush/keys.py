@@ -223,7 +223,7 @@ def restore_key(saved: Path, path: Path) -> bool:
     with _named(path):
         if not path.exists():
             path.parent.mkdir(mode=_PRIVATE_FOLDER, parents=True, exist_ok=True)
-            _place(path, text, path.parent.parent)
+            write_private(path, text, path.parent.parent)
             return True
         with _locked(path.parent):
             present = _parse(path, _read(path))
@@ -235,7 +235,10 @@ def restore_key(saved: Path, path: Path) -> bool:
         return True
 
 
-def _place(path: Path, text: str, owned_like: Path) -> None:
+def write_private(path: Path, text: str, owned_like: Path) -> None:
+    """Put a file for its owner only in place of a former one, whole or not at all. `owned_like`:
+    has the same owner, where this process is root.
+    """
     with _draft(path, text) as draft:
         _set_owner(owned_like, draft, path.parent)
         draft.rename(path)

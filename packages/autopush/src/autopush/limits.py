@@ -54,17 +54,26 @@ class TokenBuckets:
 
     def __init__(
         self,
-        rate: Rate | None,
+        rate: Rate | None = None,
         *,
         max_keys: int = 100_000,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.rate: Final = rate
+        self._monotonic = monotonic
+        self._full_at = RecentlyUsed[float](max_keys)
+        self.rate: Rate | None = None
+        self.set_rate(rate)
+
+    def set_rate(self, rate: Rate | None) -> None:
+        """Take tokens at another rate. A bucket that is half full stays half full."""
+        before, self.rate = self.rate, rate
         seconds, count = (rate.seconds, rate.count) if rate is not None else (0, 1)
         self._seconds = seconds + 1e-9  # what rounding may take from the last token
         self._interval = seconds / count
-        self._monotonic = monotonic
-        self._full_at = RecentlyUsed[float](max_keys)
+        if before is not None and before.seconds != seconds:
+            now = self._monotonic()
+            scale = seconds / before.seconds
+            self._full_at.replace_each(lambda full_at: now + max(0.0, full_at - now) * scale)
 
     def take(self, key: Hashable, now: float | None = None) -> float:
         """Take a token; returns 0.0, or the seconds until there is one. `now`: monotonic."""
@@ -134,15 +143,20 @@ class UserAgentLimits:
     ) -> None:
         self.message_batch = sys.maxsize
         """Messages of one connection that one call of `admits_messages` covers."""
-        batches = None
+        self.hellos = HelloQueue()
+        self._messages = _UserAgentRates(monotonic)
+        self._registrations = _UserAgentRates(monotonic)
+        self._new_user_agents = new_user_agents
+        self._refusals = refusals
+        self.set_rates(message_rate, registration_rate)
+
+    def set_rates(self, message_rate: Rate | None, registration_rate: Rate | None) -> None:
+        self.message_batch, batches = sys.maxsize, None
         if message_rate is not None:
             self.message_batch = max(1, min(MAX_BATCH, message_rate.count // 50))
             batches = Rate(message_rate.count // self.message_batch, message_rate.unit)
-        self.hellos = HelloQueue()
-        self._messages = _UserAgentRates(batches, monotonic)
-        self._registrations = _UserAgentRates(registration_rate, monotonic)
-        self._new_user_agents = new_user_agents
-        self._refusals = refusals
+        self._messages.set_rate(batches)
+        self._registrations.set_rate(registration_rate)
 
     def admits_messages(self, user_agent: str | int, address_key: str) -> bool:
         """`user_agent`: the UAID; before the hello a number that identifies the connection."""
@@ -210,10 +224,14 @@ class HelloQueue:
 class _UserAgentRates:
     __slots__ = ("_by_address", "_by_user_agent")
 
-    def __init__(self, rate: Rate | None, monotonic: Callable[[], float]) -> None:
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._by_user_agent = TokenBuckets(max_keys=MAX_USER_AGENTS, monotonic=monotonic)
+        self._by_address = TokenBuckets(monotonic=monotonic)
+
+    def set_rate(self, rate: Rate | None) -> None:
         together = None if rate is None else Rate(PER_ADDRESS * rate.count, rate.unit)
-        self._by_user_agent = TokenBuckets(rate, max_keys=MAX_USER_AGENTS, monotonic=monotonic)
-        self._by_address = TokenBuckets(together, monotonic=monotonic)
+        self._by_user_agent.set_rate(rate)
+        self._by_address.set_rate(together)
 
     def take(self, user_agent: str | int, address_key: str) -> float:
         return self._by_user_agent.take(user_agent) or self._by_address.take(address_key)
@@ -242,10 +260,22 @@ class PushLimits:
         allowed_senders: Iterable[str] = (),
     ) -> None:
         self._refusals = refusals
-        self._messages = TokenBuckets(endpoint_rate, max_keys=MAX_KNOWN)
-        self._deletions = TokenBuckets(endpoint_rate, max_keys=MAX_KNOWN)
-        self._signed = TokenBuckets(sender_rate, max_keys=MAX_KNOWN)
-        self.has_sender_rate: Final = sender_rate is not None
+        self._messages = TokenBuckets(max_keys=MAX_KNOWN)
+        self._deletions = TokenBuckets(max_keys=MAX_KNOWN)
+        self._signed = TokenBuckets(max_keys=MAX_KNOWN)
+        self.set(endpoint_rate, sender_rate, vapid_required, allowed_senders)
+
+    def set(
+        self,
+        endpoint_rate: Rate | None,
+        sender_rate: Rate | None,
+        vapid_required: bool,
+        allowed_senders: Iterable[str],
+    ) -> None:
+        self._messages.set_rate(endpoint_rate)
+        self._deletions.set_rate(endpoint_rate)
+        self._signed.set_rate(sender_rate)
+        self.has_sender_rate = sender_rate is not None
         listed = tuple(allowed_senders)
         self._allowed = AllowedSenders(listed) if listed else None
         self._is_vapid_required = vapid_required or self._allowed is not None
@@ -330,7 +360,7 @@ class GoneLimits:
     def __init__(
         self,
         refusals: LimitRefusals,
-        rate: Rate | None,
+        rate: Rate | None = None,
         *,
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -342,6 +372,10 @@ class GoneLimits:
         self._waiting = 0
         self._sleep = sleep
         self._counts = RecentlyUsed[GoneCounts](MAX_LISTED)
+
+    def set_rate(self, rate: Rate | None) -> None:
+        self._prompt.set_rate(rate)
+        self._delayed.set_rate(rate)
 
     def is_repeated(self, endpoint: Hashable) -> bool:
         """Whether that endpoint was refused as gone or unknown before; it is from now on."""
@@ -451,12 +485,19 @@ class StoredLimits:
         max_bytes: int = 0,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._limit = Stored(max_messages or UNLIMITED, max_bytes or UNLIMITED)
-        self._quarter = Stored(max(1, self._limit.messages // 4), max(1, self._limit.size // 4))
         self._monotonic = monotonic
-        self._shares = RecentlyUsed[Share](MAX_KNOWN)
+        self._limit = self._quarter = Stored(0, 0)
+        self.set(max_messages, max_bytes)
         self._one_count = asyncio.Lock()  # two at once would keep other work waiting twice as long
         self._refusals = refusals
+
+    def set(self, max_messages: int, max_bytes: int) -> None:
+        limit = Stored(max_messages or UNLIMITED, max_bytes or UNLIMITED)
+        if limit == self._limit:
+            return
+        self._limit = limit
+        self._quarter = Stored(max(1, self._limit.messages // 4), max(1, self._limit.size // 4))
+        self._shares = RecentlyUsed[Share](MAX_KNOWN)  # each was given out by the former limit
 
     def charge(self, notification: Notification) -> bool:
         """Charge a message that may be stored; False if `charge_after_count` must do it."""

@@ -1,6 +1,6 @@
 """A bounded map of recently used keys that forgets whole generations, without a search."""
 
-from collections.abc import Hashable, ItemsView
+from collections.abc import Callable, Hashable, ItemsView
 from typing import Generic, TypeVar
 
 Value = TypeVar("Value")
@@ -44,6 +44,10 @@ class RecentlyUsed(Generic[Value]):
 
     def items(self) -> ItemsView[Hashable, Value]:
         return {**self._older, **self.newest}.items()
+
+    def replace_each(self, change: Callable[[Value], Value]) -> None:
+        for values in (self._older, self.newest):
+            values.update({key: change(value) for key, value in values.items()})
 
     def forget(self, key: Hashable) -> None:
         self.newest.pop(key, None)

@@ -21,7 +21,7 @@ from support.endpoint_harness import Endpoint, headers_of
 # ── The start page ────────────────────────────────────────────────────────────────────────────────
 
 
-ENDPOINT = "http://127.0.0.1:8082"
+ENDPOINT = "http://127.0.0.1:8080"
 WEBSOCKET = "ws://127.0.0.1:8080/"
 STATIC = {file.name: file.read_bytes() for file in (files("autopush.api") / "static").iterdir()}
 SCRIPTS = sorted(name for name in STATIC if name.endswith(".js"))

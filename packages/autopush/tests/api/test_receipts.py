@@ -511,7 +511,7 @@ async def test_requests_that_wait_are_counted_by_address(
 
     def ask(address: str) -> asyncio.Future[Any]:
         request = Request("GET", path, "", {"prefer": "wait=60"}, address)
-        return asyncio.ensure_future(endpoint.app(request))
+        return asyncio.ensure_future(endpoint.handle(request))
 
     waiting = [ask("2001:db8::1"), ask("2001:db8::2")]
     await until_waiting(harness, 2)
@@ -554,7 +554,7 @@ async def test_all_that_wait_for_a_subscription_share_its_reads_and_let_others_r
         for more in ({"accept": "text/event-stream"} if number % 2 else {},)
     ]
     harness.engine.calls.clear()
-    asked = [asyncio.ensure_future(endpoint.app(each)) for each in requests]
+    asked = [asyncio.ensure_future(endpoint.handle(each)) for each in requests]
     most = seen = 0
 
     async def watch() -> None:
@@ -590,7 +590,7 @@ async def test_a_stream_has_each_outcome_once_and_ends_with_the_service(
     agent = await subscriber(harness)
     path = subscription_of(await endpoint.push(ASYNC, b"x"))
     request = Request("GET", path, "", {"accept": "text/event-stream"}, "::1")
-    stream = await endpoint.app(request)
+    stream = await endpoint.handle(request)
     assert isinstance(stream, Upgrade)
     assert ("Content-Type", "text/event-stream") in stream.headers
     assert ("Access-Control-Allow-Origin", "*") in stream.headers
@@ -613,7 +613,7 @@ async def test_a_client_that_does_not_read_its_stream_is_disconnected(
 ) -> None:
     await harness.known_user()
     path = subscription_of(await endpoint.push(ASYNC, b"x"))
-    stream = await endpoint.app(Request("GET", path, "", {"accept": "text/event-stream"}, "::1"))
+    stream = await endpoint.handle(Request("GET", path, "", {"accept": "text/event-stream"}, "::1"))
     assert isinstance(stream, Upgrade)
     protocol = stream.protocol_factory("")
     transport = FakeTransport(harness.loop, protocol)

@@ -120,9 +120,9 @@ async def test_a_store_that_fails_is_503(
 
 async def test_without_a_body_the_query_counts(harness: Harness, endpoint: Endpoint) -> None:
     await known_user(harness)
-    await endpoint.app(Request("PUT", path(endpoint), "version=7", {}, "::1", body=b""))
+    await endpoint.handle(Request("PUT", path(endpoint), "version=7", {}, "::1", body=b""))
     assert harness.stored_updates() == {CHANNEL: 7}
-    await endpoint.app(Request("PUT", path(endpoint), "version=9", {}, "::1", body=b"version=8"))
+    await endpoint.handle(Request("PUT", path(endpoint), "version=9", {}, "::1", body=b"version=8"))
     assert harness.stored_updates() == {CHANNEL: 8}
 
 

@@ -1,6 +1,7 @@
-"""The WebSocket port: upgrades of user agents, and what other HTTP clients get."""
+"""A port for WebSockets alone: upgrades of user agents, and what other HTTP clients get."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -12,7 +13,9 @@ from autopush.api.responses import ErrorResponses
 from autopush.api.status_pages import LogCheck
 from autopush.delivery.user_agent import UserAgentConnection
 from autopush.limits import LimitRefusals, TokenBuckets
+from autopush.net.client_limits import ConnectionRefused
 from autopush.net.http_messages import Request, Response, Upgrade
+from autopush.settings.value_types import Rate
 from autopush.webpush.tokens import EndpointTokens
 from support import wire
 from support.connection_harness import ERRORS, Harness
@@ -28,6 +31,16 @@ UPGRADE = {
 }
 
 
+def handler_of(harness: Harness, rate: Rate | None = None) -> UpgradeHandler:
+    dockerflow = harness.status_pages()
+    errors = ErrorResponses(ERRORS)
+    requests = RequestLog(EndpointTokens(harness.ring, PAGE), errors, harness.store.uaid_hash)
+    refusals = LimitRefusals(harness.metrics)
+    log_check = LogCheck(errors, requests, TokenBuckets(None), refusals)
+    rates = TokenBuckets(rate)
+    return UpgradeHandler(harness.node, dockerflow, log_check, errors, refusals, rates, URL, PAGE)
+
+
 async def call(
     harness: Harness,
     method: str = "GET",
@@ -37,14 +50,8 @@ async def call(
     http10: bool = False,
     body: bytes = b"",
 ) -> Response | Upgrade:
-    dockerflow = harness.status_pages()
-    errors = ErrorResponses(ERRORS)
-    requests = RequestLog(EndpointTokens(harness.ring, PAGE), errors, harness.store.uaid_hash)
-    refusals = LimitRefusals(harness.metrics)
-    log_check = LogCheck(errors, requests, TokenBuckets(None), refusals)
-    handler = UpgradeHandler(harness.node, dockerflow, log_check, errors, refusals, URL, PAGE)
     request = Request(method, path, "", headers or {}, "127.0.0.1", body=body, http10=http10)
-    answer = handler(request)
+    answer = handler_of(harness)(request)
     return answer if isinstance(answer, Response | Upgrade) else await answer
 
 
@@ -134,6 +141,44 @@ async def test_a_valid_upgrade_becomes_a_connection(harness: Harness, path: str)
     first, second = response.protocol_factory(""), response.protocol_factory("")
     assert isinstance(first, UserAgentConnection)
     assert first is not second
+
+
+@pytest.mark.parametrize(
+    ("path", "is_taken"),
+    [
+        ("/", True),
+        ("/ws", True),
+        ("/ws/", True),
+        ("/ws/TOKEN", True),
+        ("/push/", True),
+        ("/push/TOKEN", True),
+        ("/push", False),
+        ("/wsx", False),
+        ("/wpush/v1/token", False),
+        ("/" + "T" * 32, True),
+        ("/anything", False),
+    ],
+)
+async def test_where_http_requests_come_too_only_some_paths_have_a_websocket(
+    harness: Harness, path: str, is_taken: bool
+) -> None:
+    handler = replace(handler_of(harness), websocket_url="wss://push.example/push/")
+    assert handler.takes(Request("GET", path, "", UPGRADE, "127.0.0.1")) is is_taken
+    other = UPGRADE | {"upgrade": "h2c"}
+    assert not handler.takes(Request("GET", path, "", other, "127.0.0.1"))
+
+
+async def test_new_connections_beyond_the_rate_of_their_address_are_429(harness: Harness) -> None:
+    handler = handler_of(harness, Rate(2, "h"))
+    answer = handler(Request("GET", "/", "", UPGRADE, "192.0.2.7"))
+    assert isinstance(answer, Upgrade)
+    for _ in range(2):
+        answer.protocol_factory("192.0.2.7")
+        answer.protocol_factory("")  # of a trusted proxy
+    with pytest.raises(ConnectionRefused) as caught:
+        answer.protocol_factory("192.0.2.7")
+    assert caught.value.status == 429
+    answer.protocol_factory("192.0.2.8")
 
 
 async def test_the_subprotocol_of_firefox_is_accepted(harness: Harness) -> None:

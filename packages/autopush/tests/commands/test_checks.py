@@ -1,5 +1,6 @@
 """The checks that a start must pass."""
 
+import asyncio
 import os
 import sys
 from collections.abc import Callable
@@ -10,6 +11,8 @@ import apsw
 import pytest
 from cryptography import x509
 
+from autopush.acme.files import AcmeState, CertificateFolder
+from autopush.acme.renewal import Failure
 from autopush.commands import checks
 from autopush.commands.checks import (
     Subject,
@@ -160,6 +163,46 @@ async def test_a_certificate_of_the_future_is_a_warning(pem: Path) -> None:
 async def test_a_certificate_for_another_host_is_a_failure(pem: Path) -> None:
     _, (level, text) = await findings(check_tls, at(pem, 20, tls(pem, pem, "other.example")))
     assert (level, "ssl_cert is not for other.example" in text) == ("FAIL", True)
+
+
+@pytest.mark.parametrize(
+    ("state", "days", "expected"),
+    [
+        ("first start", 20, [("OK", "the first start orders a certificate for push.example.org")]),
+        ("placeholder", 20, [("FAIL", "no certificate for push.example.org was issued yet")]),
+        ("issued", 12.5, [("OK", "domain: valid for 12 days")]),
+        ("issued", -0.5, [("FAIL", "the certificate expired on")]),
+        ("damaged", 20, [("WARN", "is damaged")]),
+        (
+            "failed",
+            20,
+            [("OK", "domain: valid for 20 days"), ("FAIL", "the last order failed: no answer")],
+        ),
+        (
+            "other name",
+            20,
+            [("OK", "valid for"), ("WARN", "the certificate is not for push.example.org")],
+        ),
+    ],
+)
+def test_a_certificate_by_acme_is_judged_without_a_start(
+    tmp_path: Path, pem: Path, state: str, days: float, expected: list[tuple[str, str]]
+) -> None:
+    folder, now = CertificateFolder(tmp_path / "data"), at(pem, days).clock()
+    if state != "first start":
+        folder.path.parent.mkdir()
+        folder.prepare([HOST], now)
+    failure = Failure("no answer", now, 1, now + 60, "") if state == "failed" else None
+    if state in ("issued", "failed", "other name"):
+        if state == "other name":
+            self_signed(pem, "b.example", days=20)
+        folder.write(AcmeState(certificate=pem.read_text(), failure=failure))
+    if state == "damaged":
+        folder.certificate.write_text(pem.read_text()[:-200])
+    settings = Settings(data=tmp_path / "data", domain=(HOST,), http_port=80)
+    found = asyncio.run(findings(check_tls, subject(settings, now=now)))
+    assert [level for level, _ in found] == [level for level, _ in expected]
+    assert all(words in text for (_, text), (_, words) in zip(found, expected, strict=True))
 
 
 async def test_a_key_that_others_can_read_is_a_warning(pem: Path) -> None:

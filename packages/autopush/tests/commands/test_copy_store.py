@@ -39,7 +39,7 @@ cli.main(sys.argv[2:])
 """
 """Runs a command that is killed when it has read so many pages."""
 
-SERVE = ("serve", "--port", "0", "--endpoint-port", "0", "--router-port", "0", "--store")
+SERVE = ("serve", "--port", "0", "--router-port", "0", "--store")
 
 
 @pytest.fixture

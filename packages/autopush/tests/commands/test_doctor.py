@@ -17,7 +17,6 @@ from support.service import STARTUP_FAILED
 
 KEY = "Mghht5Ko9NLO4SPnxMb5vKuetGLJc743-6TUfE_je_A="
 NODE = ("--port", "0", "--router-port", "0")
-FREE = (*NODE, "--endpoint-port", "0")
 
 
 def well(_: Subject) -> Iterator[Finding]:
@@ -48,7 +47,7 @@ def use(monkeypatch: pytest.MonkeyPatch, *checks: Check) -> None:
 
 
 def test_nothing_fails_on_a_machine_that_has_what_is_needed(run: Run) -> None:
-    code, output, errors = run("doctor", *FREE)
+    code, output, errors = run("doctor", *NODE)
     assert (code, errors) == (0, "")
     lines = output.splitlines()
     assert lines[-1].startswith("0 failed, ")
@@ -58,14 +57,14 @@ def test_nothing_fails_on_a_machine_that_has_what_is_needed(run: Run) -> None:
 
 def test_it_leaves_nothing_behind(run: Run, tmp_path: Path) -> None:
     before = sorted(tmp_path.rglob("*"))
-    run("doctor", *FREE)
+    run("doctor", *NODE)
     assert sorted(tmp_path.rglob("*")) == before
 
 
 @pytest.mark.parametrize(
     ("daemon", "flags"),
     [
-        ("serve", FREE),
+        ("serve", NODE),
         # Nobody listens there; on the usual port a service may.
         ("connection", (*NODE, "--endpoint-url", "http://127.0.0.1:1")),
         ("endpoint", ("--port", "0")),
@@ -102,7 +101,7 @@ def test_what_the_start_would_warn_about_is_a_warning(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GCM_ENABLED", "1")
-    code, output, _ = run("doctor", *FREE)
+    code, output, _ = run("doctor", *NODE)
     assert code == 0
     assert "WARN  settings       environment variable GCM_ENABLED is ignored: gcm_enabled" in output
 
@@ -157,7 +156,7 @@ def test_no_secret_is_printed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None
     for name, text in secrets.items():
         monkeypatch.setenv(name, text)
     for flags in ((), ("--json",)):
-        _, output, errors = run("doctor", *FREE, *flags)
+        _, output, errors = run("doctor", *NODE, *flags)
         for text in (KEY, "geheim-auth", "geheim-hash", "geheim-gcm", "geheim-dsn"):
             assert text not in output + errors
         assert "geheim-token" not in output + errors

@@ -87,8 +87,8 @@ def test_each_value_has_its_source(
 
 def test_a_computed_default_is_shown_as_what_it_comes_to(show: Show, folder: Path) -> None:
     text = show("--endpoint-scheme=https", "--endpoint-hostname=p.example", "--port=1")
-    assert row(text, "endpoint_url") == ("https://p.example:8082", "default")
-    assert row(text, "websocket_url") == ("ws://127.0.0.1:1/", "default")
+    assert row(text, "endpoint_url") == ("https://p.example:1", "default")
+    assert row(text, "websocket_url") == ("wss://p.example:1/", "default")
     assert row(text, "sts_max_age") == ("31536000", "default")
     assert row(text, "data") == (str(folder / "share" / "autopush"), "default")
     assert row(text, "direct_delivery") == ("store-first", "default")
@@ -136,7 +136,7 @@ def test_no_secret_is_shown(folder: Path, capsys: pytest.CaptureFixture[str]) ->
         (["--for", "endpoint", "--router-port", "1"], "--router-port is not an option of"),
         (["--for", "endpoint", "--config-connection", "x"], "--config-connection is not a flag of"),
         (["--port", "x"], "--port: expected a whole number from 0 to 65535, got 'x'"),
-        (["--port", "8082"], "endpoint_port and port are both 8082"),
+        (["--port", "8081"], "router_port and port are both 8081"),
         (["--sample", "--json"], "--sample writes every option"),
         (["--sample", "--for", "serve"], "--sample writes every option"),
         (["--format", "ini"], "--format is for --sample"),

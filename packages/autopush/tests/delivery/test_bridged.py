@@ -403,3 +403,36 @@ async def test_circuits_of_any_number_of_applications_are_bounded(
         record = UserRecord(UAID, "fcm", 1, router_data={"app_id": f"app {number}"})
         await route(bridges, harness, record)
     assert len(bridges._circuits) <= 5
+
+
+# ── other routers ────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_what_is_under_way_ends_with_the_former_routers_and_the_rest_has_the_new_ones(
+    bridges: Bridges, harness: Harness, fcm: ScriptedRouter, apns: ScriptedRouter, user: UserRecord
+) -> None:
+    fcm.outcome, fcm.timeout, apns.timeout = None, 0.05, 0.0
+    (former,) = under_way(bridges, harness, user, 1)
+    await asyncio.sleep(0)
+    assert fcm.calls == 1
+    new = ScriptedRouter()
+    listed = bridges.routers
+    bridges.replace({"fcm": new})
+    assert (await route(bridges, harness, user)).status_code == 201
+    assert (new.calls, fcm.calls, fcm.is_closed, list(listed)) == (1, 1, False, ["fcm"])
+    fcm.release.set()
+    assert (await former).status_code == 201
+    (closing,) = bridges._closing
+    await closing
+    assert (fcm.is_closed, new.is_closed) == (True, False)
+
+
+async def test_new_credentials_close_a_circuit(
+    bridges: Bridges, harness: Harness, fcm: ScriptedRouter, user: UserRecord
+) -> None:
+    fcm.outcome = outage()
+    await outages(bridges, harness, user, MAX_FAILURES)
+    assert await refusal(bridges, harness, user) == (503, 201)
+    bridges.replace({"fcm": ScriptedRouter()})
+    assert (await route(bridges, harness, user)).status_code == 201
+    await bridges.close()

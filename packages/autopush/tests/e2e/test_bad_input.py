@@ -49,15 +49,8 @@ async def bystander(running: Service) -> AsyncIterator[None]:
 
 @pytest.fixture
 async def http(running: Service) -> AsyncIterator[RawClient]:
-    """A connection to the endpoint port."""
+    """A connection to the public port."""
     async with raw_client(running.endpoint_port) as client:
-        yield client
-
-
-@pytest.fixture
-async def ws(running: Service) -> AsyncIterator[RawClient]:
-    """A connection to the WebSocket port, not upgraded yet."""
-    async with raw_client(running.websocket_port) as client:
         yield client
 
 
@@ -80,13 +73,13 @@ CLOSING_FRAMES: dict[str, tuple[bytes, int]] = {
 
 @pytest.mark.parametrize(("frame", "code"), CLOSING_FRAMES.values(), ids=CLOSING_FRAMES)
 async def test_a_broken_frame_closes_the_connection_with_its_code(
-    ws: RawClient, frame: bytes, code: int
+    http: RawClient, frame: bytes, code: int
 ) -> None:
-    await ws.hello()
-    ws.send(frame)
-    assert await ws.close_code() == code
-    ws.finish()
-    assert await ws.end() == b""
+    await http.hello()
+    http.send(frame)
+    assert await http.close_code() == code
+    http.finish()
+    assert await http.end() == b""
 
 
 async def test_messages_with_values_of_any_kind_are_passed_over_or_refused(
@@ -130,7 +123,7 @@ NO_REQUESTS: dict[str, tuple[bytes, int, str]] = {
 """By what is sent: the bytes, the status, and what the answer names."""
 
 
-@pytest.mark.parametrize("port", ["endpoint_port", "websocket_port", "router_port"])
+@pytest.mark.parametrize("port", ["endpoint_port", "router_port"])
 @pytest.mark.parametrize(("sent", "status", "said"), NO_REQUESTS.values(), ids=NO_REQUESTS)
 async def test_what_is_no_request_is_named_and_web_pages_may_read_that(
     running: Service, port: str, sent: bytes, status: int, said: str

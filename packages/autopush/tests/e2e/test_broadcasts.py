@@ -63,7 +63,7 @@ async def test_an_outdated_version_is_answered_in_the_hello_reply_and_changes_ar
 
 async def refused(tmp_path: Path, *options: str, command: str = "serve") -> str:
     """The one line of a service that must not start."""
-    ports = {"serve": ("--endpoint-port", "0", "--port", "0", "--router-port", "0")}
+    ports = {"serve": ("--port", "0", "--router-port", "0")}
     words = (*ports.get(command, ()), *options)
     return await asyncio.to_thread(refusal, tmp_path, command, *words)
 

@@ -71,7 +71,8 @@ async def exchange(running: Service) -> None:
 async def test_unfinished_upgrades_count_among_the_connections_of_user_agents(
     tmp_path: Path,
 ) -> None:
-    async with service(tmp_path, "--max-connections", "20") as running:
+    options = ("--max-connections", "20", "--endpoint-port", "0")
+    async with service(tmp_path, *options) as running:
         async with connections(running.websocket_port, 300, UNFINISHED) as clients:
             refused = await until_open(clients, 20 + PAGES_MARGIN)
             await asyncio.sleep(MIN_IDLE)

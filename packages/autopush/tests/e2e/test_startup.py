@@ -22,7 +22,7 @@ from support.soak import slow
 
 TIMEOUT = 30
 STARTUP_FAILED = 3
-ANY_PORTS = ("--port", "0", "--endpoint-port", "0", "--router-port", "0")
+ANY_PORTS = ("--port", "0", "--router-port", "0")
 
 some_workers = pytest.mark.parametrize("workers", [slow("1"), "2"])
 

@@ -1,8 +1,9 @@
 """Where accounts are required, only user agents with a token connect and register."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import pytest
+from msgspec.structs import replace
 
 from autopush.admission import AccountLimits, OpenConnections, account_of
 from autopush.limits import LimitRefusals
@@ -192,3 +193,35 @@ def test_only_a_uaid_of_no_other_account_can_be_taken(limits: AccountLimits) -> 
         False,
         True,
     ]
+
+
+async def test_after_a_renewal_only_the_new_token_connects_and_the_devices_stay_its_own(
+    limits: AccountLimits, reader: Reader
+) -> None:
+    renewed = replace(ANN, token_hash=hash_secret("d" * 43), former=(ANN.token_hash,))
+    reader.accounts["ann"] = renewed
+    await limits.load()
+    assert limits.admit(renewed.token_hash) is renewed
+    assert refusal(limits, request(f"/{TOKEN}")) == (403, 123)
+    assert limits.may_take(renewed.token_hash, ANN.token_hash)
+    assert not limits.may_take(EVE.token_hash, ANN.token_hash)
+
+
+async def test_the_sessions_of_an_expired_account_end_and_its_devices_stay_its_own(
+    reader: Reader, metrics: Metrics
+) -> None:
+    now, ended = 99.0, list[str]()
+
+    async def end(identities: Collection[str]) -> None:
+        ended.extend(identities)
+
+    limits = AccountLimits(LimitRefusals(metrics), reader, clock=lambda: now)
+    limits.end_sessions = end
+    reader.accounts["ann"] = replace(ANN, expires_at=100)
+    await limits.load()
+    limits.open(ANN.token_hash)
+    now = 100.0
+    await limits.load()
+    assert ended == [ANN.token_hash]
+    assert refusal(limits, request(f"/{TOKEN}")) == (403, 123)
+    assert not limits.may_take(EVE.token_hash, ANN.token_hash)

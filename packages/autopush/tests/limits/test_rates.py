@@ -57,6 +57,19 @@ def test_each_key_has_a_bucket_of_its_own(clock: Monotonic) -> None:
     assert buckets.take("a") > 0
 
 
+@pytest.mark.parametrize(("rate", "left"), [(Rate(100, "min"), 50), (Rate(100, "h"), 50)])
+def test_a_bucket_that_is_half_full_stays_half_full_at_another_rate(
+    clock: Monotonic, rate: Rate, left: int
+) -> None:
+    buckets = TokenBuckets(Rate(10, "min"), monotonic=clock)
+    for _ in range(5):
+        buckets.take("a")
+    buckets.set_rate(rate)
+    assert sum(buckets.take("a") == 0 for _ in range(200)) == left
+    buckets.set_rate(None)
+    assert buckets.take("a") == 0
+
+
 def test_buckets_are_bounded_and_those_in_use_are_kept(clock: Monotonic) -> None:
     buckets = TokenBuckets(Rate(2, "h"), max_keys=10, monotonic=clock)
     assert (buckets.take("empty"), buckets.take("empty")) == (0.0, 0.0)

@@ -49,7 +49,8 @@ def client(peer: str, *forwarded: str, proxies: TrustedProxies | None = PROXIES)
         ("10.0.0.1", [CLIENT, "unknown", "10.0.0.2"], "10.0.0.2"),
         ("10.0.0.1", [""], "10.0.0.1"),
         ("10.0.0.1", [CLIENT, ""], "10.0.0.1"),
-        ("", [CLIENT], ""),
+        ("", [CLIENT], CLIENT),  # of a Unix socket
+        ("", ["192.0.2.66", CLIENT], CLIENT),
     ],
 )
 def test_the_client_is_the_first_address_from_the_right_that_is_no_trusted_proxy(
@@ -59,6 +60,7 @@ def test_the_client_is_the_first_address_from_the_right_that_is_no_trusted_proxy
 
 
 def test_no_proxy_is_believed_where_none_is_trusted() -> None:
+    assert client("", CLIENT, proxies=TrustedProxies(())) == ""
     assert client("127.0.0.1", CLIENT, proxies=None) == "127.0.0.1"
     assert client("127.0.0.1", CLIENT, proxies=TrustedProxies([])) == "127.0.0.1"
 

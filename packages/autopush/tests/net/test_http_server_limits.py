@@ -176,47 +176,6 @@ def test_behind_a_proxy_an_upgraded_connection_counts_by_its_client() -> None:
     assert (limits.open, limits.addresses) == (0, 0)
 
 
-class Tokens(dict[str, int]):
-    """A rate with that many tokens for each key, which are not refilled; none limit the key ""."""
-
-    def __call__(self, key: str) -> float:
-        if key:
-            self[key] = self.get(key, 2) - 1
-        return 60.0 if self.get(key, 0) < 0 else 0.0
-
-
-def test_new_connections_of_one_address_beyond_the_rate_are_answered_429() -> None:
-    shell, limits = chatting()
-    shell.server.connection_rate = Tokens()
-    for _ in range(2):
-        transport = shell.connect(CLIENT)
-        receive(transport, CHAT + b"\r\n")
-        assert statuses(transport) == [101]
-        transport.reset()
-    refused = shell.connect(CLIENT)
-    assert statuses(refused) == [429]
-    assert refused.closing
-    assert not shell.connect(OTHER).closing
-    shell.clock.advance()
-    assert limits.open == 1
-
-
-def test_behind_a_proxy_upgrades_count_against_the_rate_of_their_client() -> None:
-    shell, limits = chatting()
-    tokens = shell.server.connection_rate = Tokens()
-    forwarded = CHAT + f"X-Forwarded-For: {CLIENT}\r\n\r\n".encode()
-    answers = []
-    for _ in range(3):
-        transport = shell.connect(PROXY)
-        receive(transport, GET + GET + forwarded)
-        answers.append(statuses(transport))
-        transport.reset()
-    assert answers == [[200, 200, 101], [200, 200, 101], [200, 200, 429]]
-    assert set(tokens) == {CLIENT}
-    shell.clock.advance()
-    assert (limits.open, limits.addresses) == (0, 0)
-
-
 def test_a_protocol_that_cannot_be_made_leaves_nothing_counted() -> None:
     limits = ConnectionLimits(PROXIES, max_per_address=1)
 
@@ -347,11 +306,3 @@ def test_a_direct_connection_counts_once_for_its_address() -> None:
     transport = shell.connect(CLIENT)
     receive(transport, CHAT + b"\r\n")
     assert (statuses(transport), limits.open, limits.addresses) == ([101], 1, 1)
-
-
-def test_the_addresses_of_one_ipv6_network_have_one_rate() -> None:
-    shell, _ = chatting()
-    shell.server.connection_rate = Tokens()
-    connections = [shell.connect(f"2001:db8:0:7::{number}") for number in range(1, 4)]
-    assert [statuses(each) for each in connections] == [[], [], [429]]
-    assert not shell.connect("2001:db8:0:8::1").closing

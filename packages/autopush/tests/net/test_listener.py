@@ -302,6 +302,17 @@ async def test_a_port_of_tls_alone_needs_no_header(tmp_path: Path) -> None:
         assert (here.refused, here.faults) == ([], [])
 
 
+async def test_plain_http_is_told_that_the_port_speaks_tls(tmp_path: Path) -> None:
+    server_tls, _ = tls_pair(tmp_path)
+    async with proxied(server_tls, header=False) as here:
+        reader, writer = await asyncio.open_connection(*here.address)
+        writer.write(GET)
+        async with asyncio.timeout(10):
+            (answer,) = read_answers(await reader.read())
+        writer.close()
+        assert (answer.status, b"use https:// or wss://" in answer.body) == (400, True)
+
+
 async def test_a_connection_is_counted_during_its_handshake_and_while_it_is_served(
     tmp_path: Path,
 ) -> None:
@@ -324,33 +335,6 @@ async def test_a_connection_is_counted_during_its_handshake_and_while_it_is_serv
                 with here.connect() as refused:
                     await closed(refused)
         await until(lambda: (limits.open, limits.addresses) == (0, 0))
-
-
-async def test_one_beyond_the_rate_of_its_address_is_closed_before_the_handshake(
-    tmp_path: Path,
-) -> None:
-    server_tls, client_tls = tls_pair(tmp_path)
-    async with proxied(server_tls, header=False) as here:
-        waits = iter([0.0, 60.0])
-        here.listener.connection_rate = lambda _: next(waits)
-        assert await peer_of(here, GET, tls=client_tls) == ("127.0.0.1", 0)
-        with here.connect() as refused:
-            await closed(refused)
-
-
-async def test_behind_a_header_the_rate_is_that_of_the_address_that_it_says() -> None:
-    async with proxied() as here:
-        left = {"": 9, CLIENT4: 1}
-
-        def rate(key: str) -> float:
-            left[key] -= 1
-            return float(left[key] < 0)
-
-        here.listener.connection_rate = rate
-        assert await peer_of(here, line(), GET) == (CLIENT4, 0)
-        with here.connect() as refused:
-            refused.sendall(line())
-            await closed(refused)
 
 
 async def test_behind_a_header_connections_count_by_the_address_that_it_says() -> None:

@@ -4,18 +4,20 @@ import contextlib
 import gc
 import resource
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from autopush.service.listeners import (
     MAX_INTERNAL,
+    PassedSocket,
     Sockets,
     bind,
     close,
     connections_allowed,
     internal_connections_allowed,
+    is_shared,
 )
 from autopush.settings import Settings, StartupError
 from support.sockets import unused_port, unused_ports
@@ -30,10 +32,15 @@ def bound(tmp_path: Path) -> Iterator[Bind]:
     """Bind with these options; every port not among them is any free one."""
     opened: list[Sockets] = []
 
-    def do(**options: object) -> tuple[Settings, list[Sockets]]:
+    def do(
+        inherited: Sequence[Sockets] = (),
+        passed: Sequence[PassedSocket] = (),
+        managed: Sequence[str] = (),
+        **options: object,
+    ) -> tuple[Settings, list[Sockets]]:
         ports = dict.fromkeys(OPTIONS, 0)
         settings = Settings(data=tmp_path, **(ports | options))  # type: ignore[arg-type]
-        settings, sockets = bind(settings)
+        settings, sockets = bind(settings, inherited, passed, managed)
         opened.extend(sockets)
         return settings, sockets
 
@@ -138,6 +145,12 @@ def test_closing_frees_the_ports(bound: Bind) -> None:
 # ── the ports of one kind of node ───────────────────────────────────────────────────────────────
 
 
+def test_one_public_port_is_that_of_the_endpoint(bound: Bind) -> None:
+    settings, (sockets,) = bound(endpoint_port=None)
+    assert sockets.keys() == {"endpoint", "router"}
+    assert settings.port == settings.port_of_endpoints == port_of(sockets["endpoint"])
+
+
 def test_a_connection_node_binds_no_endpoint_port(bound: Bind) -> None:
     taken = unused_port()
     with socket.create_server(("127.0.0.1", taken)):
@@ -151,9 +164,9 @@ def test_a_connection_node_binds_no_endpoint_port(bound: Bind) -> None:
 def test_an_endpoint_node_binds_its_port_only_and_its_urls_have_it_by_default(
     bound: Bind,
 ) -> None:
-    settings, (sockets,) = bound(command="endpoint")
+    settings, (sockets,) = bound(command="endpoint", endpoint_port=None)
     assert sockets.keys() == {"endpoint"}
-    assert settings.port == settings.endpoint_port == port_of(sockets["endpoint"])
+    assert settings.port == settings.port_of_endpoints == port_of(sockets["endpoint"])
     settings, (sockets,) = bound(command="endpoint", endpoint_port=443)
     assert settings.port == port_of(sockets["endpoint"])
     assert settings.endpoint_port == 443
@@ -166,6 +179,75 @@ def test_the_workers_of_an_endpoint_node_share_its_port(
     assert {port_of(each["endpoint"]) for each in workers} == {settings.port}
     with pytest.raises(StartupError, match="--port"):
         bound(command="endpoint", workers=2, port=other_program(reuse_port=True))
+
+
+# ── Unix sockets ────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_unix_socket_takes_the_place_of_the_public_port(
+    bound: Bind, tmp_path: Path, workers: int
+) -> None:
+    path = tmp_path / "public.sock"
+    at_path = {"host": f"unix:{path}", "endpoint_port": None, "workers": workers}
+    path.write_text("")
+    with pytest.raises(StartupError, match="no socket"):
+        bound(**at_path)
+    path.unlink()
+    _, sockets = bound(**at_path)
+    assert [each["endpoint"].getsockname() for each in sockets] == [str(path)] * workers
+    assert sockets[0]["router"].getsockname()[0] == "127.0.0.1"
+    assert path.stat().st_mode & 0o777 == 0o666
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(path))
+    with pytest.raises(StartupError, match="something listens there"):
+        bound(**at_path)
+    for each in sockets:
+        close(each)
+    bound(**at_path)  # what a former process has left is no obstacle
+
+
+# ── sockets of the service manager ──────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def passed() -> Iterator[socket.socket]:
+    """A listening socket of somebody else."""
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        yield sock
+
+
+ONE = {"endpoint_port": None}
+
+
+def test_the_only_socket_of_the_service_manager_is_the_public_port(
+    bound: Bind, passed: socket.socket
+) -> None:
+    settings, workers = bound((), [PassedSocket("autopush.socket", passed)], workers=2, **ONE)
+    assert workers[0]["endpoint"] is passed
+    assert settings.port == port_of(passed)
+    assert is_shared(workers[1]["endpoint"])
+    # The next version has it from this one, and its settings name another port.
+    again, (first, _) = bound(workers, workers=2, port=1, managed=["endpoint"], **ONE)
+    assert (first["endpoint"], again.port) == (passed, settings.port)
+
+
+def test_a_socket_of_the_service_manager_is_found_by_its_name_or_port(
+    bound: Bind, passed: socket.socket
+) -> None:
+    for name, port in (("metrics", 0), ("other", port_of(passed))):
+        copy = [PassedSocket(name, passed.dup())]
+        settings, (sockets,) = bound((), copy, metrics_port=port)
+        assert (sockets["metrics"], settings.metrics_port) == (copy[0].sock, port_of(passed))
+
+
+def test_a_socket_that_no_option_asks_for_stops_the_start(
+    bound: Bind, passed: socket.socket
+) -> None:
+    both = [PassedSocket("endpoint", passed), PassedSocket("web", passed.dup())]
+    with pytest.raises(StartupError, match="named 'web', that no option asks for"):
+        bound((), both, **ONE)
+    assert [each.sock.fileno() for each in both] == [-1, -1]
 
 
 # ── several workers ─────────────────────────────────────────────────────────────────────────────
@@ -196,6 +278,15 @@ def test_further_workers_listen_on_the_ports_from_the_one_that_is_given(bound: B
         pytest.raises(StartupError, match="--worker-router-port"),
     ):
         bound(workers=3, worker_router_port=port_of(other))
+
+
+def test_the_port_of_challenges_is_not_a_worker_s(bound: Bind) -> None:
+    settings, (first, second) = bound(workers=2, domain=("push.example",), http_port=0)
+    assert port_of(first["http"]) == settings.http_port
+    assert "http" not in second
+    same, used = bind(settings, [first, second])
+    assert used == [first, second]
+    assert same.http_port == settings.http_port
 
 
 def test_requested_public_ports_are_shared_too(bound: Bind) -> None:

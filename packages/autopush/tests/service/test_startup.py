@@ -58,13 +58,15 @@ def test_folder_keys_ports_and_store_are_checked_before_any_worker_starts(
     steps: list[str], workers: int
 ) -> None:
     with pytest.raises(StartupError, match="no store"):
-        startup.run(Settings(workers=workers))
+        startup.run(Settings(workers=workers), Settings)
     assert steps == ["prepare_data_folder", "service_keys", "bind", "divide", "try_store"]
 
 
 def test_a_data_folder_that_nothing_is_kept_in_is_not_created(steps: list[str]) -> None:
     with pytest.raises(StartupError):
-        startup.run(Settings(command="connection", store="dynamodb://", crypto_key=("k",)))
+        startup.run(
+            Settings(command="connection", store="dynamodb://", crypto_key=("k",)), Settings
+        )
     assert "prepare_data_folder" not in steps
 
 
@@ -74,7 +76,7 @@ def test_no_aws_keeps_the_whole_process_from_asking_the_instance_metadata_servic
 ) -> None:
     monkeypatch.setattr(os, "environ", {})
     with pytest.raises(StartupError):
-        startup.run(Settings(no_aws=no_aws))
+        startup.run(Settings(no_aws=no_aws), Settings)
     assert os.environ == ({"AWS_EC2_METADATA_DISABLED": "true"} if no_aws else {})
 
 
@@ -87,14 +89,14 @@ def test_no_aws_keeps_the_whole_process_from_asking_the_instance_metadata_servic
         (
             Settings(data=Path("/d")),
             (
-                "autopush ready: start page http://127.0.0.1:8082/ "
+                "autopush ready: start page http://127.0.0.1:8080/ "
                 "· WebSocket ws://127.0.0.1:8080/ · node API 127.0.0.1:8081 · data /d"
             ),
         ),
         (
             Settings(data=Path("/d"), store="dynamodb://eu-west-1", workers=3),
             (
-                "autopush ready: start page http://127.0.0.1:8082/ "
+                "autopush ready: start page http://127.0.0.1:8080/ "
                 "· WebSocket ws://127.0.0.1:8080/ · node API 127.0.0.1:8081 "
                 "· store dynamodb://eu-west-1 workers=3"
             ),
@@ -190,11 +192,11 @@ def test_a_start_ends_that_waits_for_its_store(monkeypatch: pytest.MonkeyPatch) 
     steps = "prepare_data_folder", "service_keys", "report_empty_file", "report_damage", "divide"
     for name in steps:
         monkeypatch.setattr(startup, name, lambda *_, **__: None)
-    monkeypatch.setattr(startup, "bind", lambda settings, _: (settings, []))
+    monkeypatch.setattr(startup, "bind", lambda settings, *_: (settings, []))
     monkeypatch.setattr(startup, "announce_addresses", lambda _: None)
     monkeypatch.setattr(startup, "try_store", receive_and_wait)
     before = signal.getsignal(signal.SIGTERM)
-    assert startup.run(Settings(command="connection")) == 0
+    assert startup.run(Settings(command="connection"), Settings) == 0
     assert signal.getsignal(signal.SIGTERM) is before
 
 

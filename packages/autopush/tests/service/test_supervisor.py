@@ -4,6 +4,7 @@ import itertools
 import os
 import select
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -24,11 +25,13 @@ from autopush.service.supervisor import (
 from support.forked import ForkedProcess
 
 HEADER = """
-import mmap, os, select, signal, sys, time, warnings
+import mmap, os, pickle, select, signal, sys, time, warnings
 from autopush.service import supervisor
+from autopush.service.reload import MAX_MESSAGE, Reloading, WorkerReply
 from autopush.service.supervisor import CONFIRM_AFTER, Watchdog
 from autopush.service.systemd import ServiceManager
 from autopush.service.upgrade import ServiceUpgrade
+from autopush.settings import Settings
 from autopush.telemetry import logs
 
 warnings.simplefilter("default")  # shown on standard error: of files left open, too
@@ -40,15 +43,10 @@ heartbeats = memoryview(mmap.mmap(-1, 8 * 8)).cast("B").cast("d")
 def say(*words):
     os.write(1, (" ".join(map(str, words)) + "\\n").encode())
 
-def wait_for_hangup(slot):
-    # As a worker does that reads its files again.
-    received, write_end = os.pipe()
-    os.set_blocking(write_end, False)
-    signal.set_wakeup_fd(write_end)
-    signal.signal(signal.SIGHUP, lambda *_: None)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGHUP])
-    os.read(received, 1)
-    say("hangup", slot.index, slot.reload)
+def take_settings(slot):
+    if message := slot.messages.recv(MAX_MESSAGE):  # else the parent is gone
+        say("took", slot.index, pickle.loads(message).max_requests)
+        slot.messages.send(pickle.dumps(WorkerReply(True)))
 
 def until_stopped(slot):
     # As a worker's loop does: ends on SIGTERM, or when the parent is gone. Its heart beats.
@@ -61,8 +59,10 @@ def until_stopped(slot):
     slot.report_ready()
     readable, received = [], b""
     while slot.parent_pipe not in readable and signal.SIGTERM not in received:
-        readable, _, _ = select.select([wakeup, slot.parent_pipe], [], [], BEAT)
+        readable, _, _ = select.select([wakeup, slot.parent_pipe, slot.messages], [], [], BEAT)
         received = os.read(wakeup, 16) if wakeup in readable else b""
+        if slot.messages in readable:
+            take_settings(slot)
         heartbeats[slot.index] = time.monotonic()
     say("orphaned" if slot.parent_pipe in readable else "stopped", slot.index)
     return 0
@@ -70,7 +70,19 @@ def until_stopped(slot):
 def on_ready():
     say("ready")
 
-def supervise(worker, workers=2, grace_period=20.0, watchdog_timeout=0.0, next=None, drain=0.0):
+def companion(parent_pipe):
+    # Ends on SIGTERM and SIGUSR2, or when the parent is gone.
+    signal.signal(signal.SIGUSR2, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGUSR2])
+    say("companion", os.getpid())
+    while not select.select([parent_pipe], [], [], BEAT)[0]:
+        pass
+    say("orphaned companion")
+    return 0
+
+def supervise(
+    worker, workers=2, grace_period=20.0, watchdog_timeout=0.0, next=None, drain=0.0, beside=None
+):
     sys.exit(
         supervisor.Supervisor(
             worker,
@@ -79,8 +91,15 @@ def supervise(worker, workers=2, grace_period=20.0, watchdog_timeout=0.0, next=N
             grace_period=grace_period,
             watchdog=Watchdog(watchdog_timeout, lambda: heartbeats),
             manager=ServiceManager({}),
+            reloading=Reloading(
+                Settings(),
+                Settings(),
+                lambda: Settings(max_requests=7),
+                answer=lambda outcome: say("answer", outcome.is_applied, *outcome.changed),
+            ),
             upgrade=ServiceUpgrade([], lambda _: None, command=next),
             drain=drain,
+            companion=supervisor.Companion("companion", beside) if beside else None,
         ).run()
     )
 
@@ -412,6 +431,45 @@ supervise(start, next=[sys.executable, "-c", ready], drain=600)
     assert err.count("ERROR") == 1  # that a worker ended as it was told is none
 
 
+def test_a_companion_is_restarted_and_ends_with_this_version(run: Run) -> None:
+    service = run(
+        """
+ready = '''import json, os, time
+print("next", os.getpid(), flush=True)
+os.write(json.loads(os.environ["INHERITED_BY_AUTOPUSH"])["ready_pipe"], b"ready")
+time.sleep(600)'''
+
+supervise(start, 1, next=[sys.executable, "-c", ready], drain=600, beside=companion)
+"""
+    )
+
+    def pids() -> list[int]:
+        return [int(line[1]) for line in service.lines if line[0] == "companion"]
+
+    service.wait_for_ready()
+    service.wait_for(lambda _: len(pids()) == 1)
+    os.kill(pids()[0], signal.SIGKILL)
+    service.wait_for(lambda _: len(pids()) == 2)
+    service.process.send_signal(signal.SIGUSR2)
+    service.wait_for(lambda lines: any(line[0] == "next" for line in lines))
+    (following,) = (int(line[1]) for line in service.lines if line[0] == "next")
+    while alive(pids()[1]):  # until the parent has waited for it
+        time.sleep(0.01)
+    os.kill(following, signal.SIGKILL)
+    service.wait_for(lambda _: len(pids()) == 3)
+    assert service.errors.count("The companion ended and is restarted") == 1
+    assert service.end()[0] == 0
+    assert not alive(pids()[2])
+
+
+def test_a_companion_notices_when_the_parent_is_killed(run: Run) -> None:
+    service = run("supervise(start, 1, beside=companion)")
+    service.wait_for_ready()
+    service.wait_for(lambda _: service.count("companion") == 1)
+    service.process.kill()
+    service.wait_for(lambda _: service.count("orphaned", "companion") == 1)
+
+
 def test_workers_also_restarted_ones_notice_when_the_parent_is_killed(run: Run) -> None:
     service = run("supervise(start, 3)")
     service.wait_for_ready()
@@ -421,43 +479,48 @@ def test_workers_also_restarted_ones_notice_when_the_parent_is_killed(run: Run) 
     service.wait_for(lambda _: service.count("orphaned") == 3)
 
 
-def test_sighup_reaches_every_worker_also_one_that_has_no_handler_yet(run: Run) -> None:
+def test_at_sighup_every_worker_gets_the_settings_also_one_that_still_starts(run: Run) -> None:
     service = run(
         """
 def start(slot):
     say("started", slot.index)
-    while signal.SIGHUP not in signal.sigpending():
-        time.sleep(0.01)
-    wait_for_hangup(slot)
+    select.select([slot.messages], [], [])
     return until_stopped(slot)
 supervise(start, 3)
 """
     )
     service.wait_for(lambda _: service.count("started") == 3)
     service.process.send_signal(signal.SIGHUP)
+    service.wait_for(lambda _: service.count("answer") == 1)
+    assert sorted(line for line in service.lines if line[0] == "took") == [
+        ["took", index, "7"] for index in "012"
+    ]
+    assert service.count("answer", "True", "max_requests") == 1
     service.wait_for_ready()
-    assert {line[1] for line in service.lines if line[0] == "hangup"} == {"0", "1", "2"}
-    assert service.end() == (0, "")
+    code, errors = service.end()
+    assert (code, "ERROR" in errors) == (0, False)
 
 
-def test_a_worker_started_after_sighup_is_told_to_read_the_files_again(run: Run) -> None:
+def test_a_worker_that_ends_in_a_reload_is_not_waited_for_and_its_successor_is_told_of_it(
+    run: Run,
+) -> None:
     service = run(
         """
 def start(slot):
-    say("started", slot.index, slot.reload)
-    if not slot.reload:
-        slot.report_ready()
-        wait_for_hangup(slot)
-        return 1
-    return until_stopped(slot)
+    say("started", slot.index, slot.has_reloaded)
+    if slot.has_reloaded:
+        return until_stopped(slot)
+    slot.report_ready()
+    select.select([slot.messages], [], [])
+    return 1 if slot.index == 0 else until_stopped(slot)
 supervise(start, 2)
 """
     )
     service.wait_for_ready()
-    assert service.count("started", "0", "False") == service.count("started", "1", "False") == 1
+    assert service.count("started", "0", "False") == 1
     service.process.send_signal(signal.SIGHUP)
-    service.wait_for(lambda _: service.count("worker") == 2)
-    assert service.count("started", "0", "True") == service.count("started", "1", "True") == 1
+    service.wait_for(lambda _: service.count("started", "0", "True") == 1)
+    service.wait_for(lambda _: service.count("answer") == 1)
     assert service.end()[0] == 0
 
 
@@ -532,7 +595,9 @@ def test_a_report_to_a_parent_that_is_gone_raises_nothing() -> None:
     reader, writer = Pipe(duplex=False)
     reader.close()
     with writer:
-        WorkerSlot(0, -1, writer).report_ready()
+        slot = WorkerSlot(0, -1, writer, socket.socket())
+        slot.report_ready()
+        slot.messages.close()
 
 
 # ── the watchdog ─────────────────────────────────────────────────────────────────────────────────

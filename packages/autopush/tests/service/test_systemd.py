@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from autopush.service.systemd import ServiceManager
+from autopush.service import systemd
+from autopush.service.systemd import ServiceManager, passed_sockets
 from support.fake_loop import FakeLoop
 from support.service import service
 
@@ -26,6 +27,21 @@ def manager() -> Iterator[socket.socket]:
         receiver.bind(f"\0autopush-test-{os.getpid()}")
         receiver.setblocking(False)
         yield receiver
+
+
+def test_the_sockets_of_the_unit_are_taken_once_with_their_names(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as ours:
+        first = os.dup(ours.fileno())
+        monkeypatch.setattr(systemd, "FIRST_PASSED", first)
+        given = {"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": "1", "LISTEN_FDNAMES": "endpoint"}
+        [(name, sock)] = passed_sockets(given)
+        with sock:
+            assert (name, sock.getsockname()) == ("endpoint", ours.getsockname())
+            assert not os.get_inheritable(first)
+        assert given == {}
+        assert passed_sockets({"LISTEN_PID": "1", "LISTEN_FDS": "1"}) == []
 
 
 def variables(receiver: socket.socket, **others: str) -> dict[str, str]:

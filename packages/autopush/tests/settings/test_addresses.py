@@ -1,6 +1,7 @@
 """Which addresses a machine announces, and which of them only itself can reach."""
 
 import socket
+from dataclasses import replace
 
 import pytest
 
@@ -74,14 +75,14 @@ def test_a_hostname_without_ipv4_address_stops_the_start(
     ],
 )
 def test_the_hostname_is_in_every_url_unless_one_has_its_own(settings: Settings, host: str) -> None:
-    assert settings.public_endpoint_url == f"http://{host}:8082"
+    assert settings.public_endpoint_url == f"http://{host}:{settings.port_of_endpoints}"
     assert settings.public_websocket_url == f"ws://{host}:8080/"
     assert settings.node_url(8081) == f"http://{host}:8081"
 
 
 def test_the_only_node_on_every_interface_has_its_hostname_in_public_urls_alone() -> None:
     settings = Settings(host="0.0.0.0")
-    assert settings.public_endpoint_url == "http://box:8082"
+    assert settings.public_endpoint_url == "http://box:8080"
     assert settings.public_websocket_url == "ws://box:8080/"
     assert settings.node_url(8081) == "http://127.0.0.1:8081"
 
@@ -89,8 +90,11 @@ def test_the_only_node_on_every_interface_has_its_hostname_in_public_urls_alone(
 def test_endpoint_hostname_and_router_hostname_override_the_hostname() -> None:
     settings = Settings(hostname="box", router_hostname="node", endpoint_hostname="push")
     assert settings.node_url(1) == "http://node:1"
-    assert settings.public_endpoint_url == "http://push:8082"
-    assert settings.public_websocket_url == "ws://box:8080/"
+    assert settings.public_endpoint_url == "http://push:8080"
+    assert settings.public_websocket_url == "ws://push:8080/"
+    with_two_ports = replace(settings, endpoint_port=8082)
+    assert with_two_ports.public_endpoint_url == "http://push:8082"
+    assert with_two_ports.public_websocket_url == "ws://box:8080/"
 
 
 @pytest.mark.parametrize(

@@ -11,20 +11,41 @@ from support.setting_sources import SettingSources
 
 FINGERPRINT = ":".join(["0A"] * 32)
 CHANGED = {
+    "acme_directory": "https://acme.example",
+    "acme_eab_key": "AAAA",
+    "acme_email": "ann@push.example",
     "datadog_flush_interval": "5",
     "fcm_priority": "normal",
     "fcm_ttl": "90",
+    "http_port": "8000",
     "gcm_ttl": "90",
     "megaphone_poll_interval": "5",
     "wake_server": "https://wake.example",
 }
 GIVEN = {
+    "acme_eab_key": "AAAA",
+    "domain": "push.example",
     "senderid_list": '{"1": {"auth": "k"}}',
     "fcm_creds": '{"1": {"projectid": "p", "auth": "f"}}',
     "megaphone_api_url": "https://megaphone.example",
     "wake_timeout": "4",
 }
 BY_NAME = {option.name: option for option in OPTIONS}
+
+
+@pytest.mark.parametrize(
+    ("other", "refusal"),
+    [
+        ({}, "endpoint_url must name the public URL"),
+        ({"endpoint_url": "https://p.example", "endpoint_port": "0"}, "leave endpoint_port out"),
+        ({"endpoint_url": "https://p.example", "ssl_key": "k"}, "leave ssl_key out"),
+    ],
+)
+def test_what_a_unix_socket_needs_and_what_it_excludes(
+    sources: SettingSources, other: dict[str, str], refusal: str
+) -> None:
+    given = {name: [text] for name, text in {"host": "unix:/run/p.sock", **other}.items()}
+    assert refusal in sources.refusal(given)
 
 
 @pytest.mark.parametrize("name", sorted(NEEDED))
@@ -83,6 +104,42 @@ def test_client_certificates_without_tls_are_refused_and_named(sources: SettingS
     assert sources.refusal() == sources.refusal(command="endpoint") == refusal
     assert sources.load(command="connection").settings.client_certs
     assert sources.load({}, {"SSL_KEY": "k", "SSL_CERT": "c"}).settings.client_certs
+
+
+# ── A domain ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_domain_decides_ports_address_and_urls(sources: SettingSources) -> None:
+    sources.write("weak", "domain = Push.Example, b.example\n")
+    settings = sources.load().settings
+    assert settings.on_every_interface
+    assert (settings.port, settings.http_port, settings.is_supervised) == (443, 80, True)
+    assert settings.public_endpoint_url == "https://push.example"
+    assert settings.public_websocket_url == "wss://push.example/"
+    assert settings.own_names >= {"push.example", "b.example"}
+    assert settings.needs_data_folder
+    given = {"host": ["127.0.0.1"], "port": ["8443"], "http_port": ["8000"]}
+    changed = sources.load(given).settings
+    assert changed.public_endpoint_url == "https://push.example:8443"
+    assert (changed.host, changed.https_port, changed.http_port) == ("127.0.0.1", 8443, 8000)
+    behind = sources.load(given | {"endpoint_url": ["https://push.example"]}).settings
+    assert (behind.public_websocket_url, behind.https_port) == ("wss://push.example/", 443)
+    tool = sources.load(command="user").settings
+    assert tool.public_websocket_url == "wss://push.example/"
+
+
+@pytest.mark.parametrize("other", ["ssl_cert", "ssl_key"])
+def test_a_domain_and_files_exclude_each_other(sources: SettingSources, other: str) -> None:
+    path = sources.write("weak", f"domain = push.example\n{other} = x.pem\n")
+    refusal = sources.refusal()
+    assert refusal.startswith(f"{path}:1: domain: with it the service gets its own certificate")
+    assert other in refusal
+
+
+def test_only_serve_gets_a_certificate(sources: SettingSources) -> None:
+    sources.write("weak", "domain = push.example\n")
+    for command in ("connection", "endpoint"):
+        assert "only `autopush serve`" in sources.refusal(command=command)
 
 
 # ── Where the original kept its tables ────────────────────────────────────────────────────────────

@@ -105,9 +105,9 @@ def test_empty_values_count_as_not_given(sources: SettingSources) -> None:
         ("\n\nmax_dta = 3", 3, "unknown option 'max_dta'; did you mean 'max_data'?"),
         ("max_data = 4\n[fcm_cred.app]\n", 2, "unknown table 'fcm_cred'; did you mean 'fcm_creds'"),
         (
-            "[main]\nport = 1\n",
+            "[paths]\nport = 1\n",
             1,
-            "unknown table 'main'; options are written before the first table",
+            "unknown table 'paths'; options are written before the first table",
         ),
         ("port = 99999", 1, "port: expected a whole number from 0 to 65535, got '99999'"),
         ("env = '''\na\n'''\nport = 0.5", 4, "port: expected a whole number from 0 to 65535, got"),

@@ -59,6 +59,8 @@ SAMPLES = {
     "PUBLIC_KEY": Sender().key_text,
     "BOOLEAN": "true",
     "URL": "https://p.example",
+    "DOMAIN": "push.example.org",
+    "EMAIL": "admin@example.org",
     "DSN": "https://key:secret@sentry.example/team/1",
     "JSON": '{"one": {"number": 1}}',
 }
@@ -172,17 +174,17 @@ def hostname(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("settings", "address"),
     [
-        (Settings(), "http://127.0.0.1:8082"),
+        (Settings(), "http://127.0.0.1:8080"),
         (Settings(endpoint_port=80), "http://127.0.0.1"),
         (Settings(endpoint_scheme="https", endpoint_port=443), "https://127.0.0.1"),
         (Settings(endpoint_scheme="https", endpoint_port=80), "https://127.0.0.1:80"),
-        (Settings(endpoint_hostname="Push.Example.ORG"), "http://push.example.org:8082"),
-        (Settings(host="0.0.0.0"), "http://box:8082"),
-        (Settings(host="::"), "http://box:8082"),
-        (Settings(host="::1"), "http://[::1]:8082"),
+        (Settings(endpoint_hostname="Push.Example.ORG"), "http://push.example.org:8080"),
+        (Settings(host="0.0.0.0"), "http://box:8080"),
+        (Settings(host="::"), "http://box:8080"),
+        (Settings(host="::1"), "http://[::1]:8080"),
         (Settings(endpoint_url="https://p.example/x", endpoint_port=1), "https://p.example/x"),
-        (Settings(ssl_key="key.pem"), "https://127.0.0.1:8082"),
-        (Settings(ssl_key="key.pem", endpoint_scheme="http"), "http://127.0.0.1:8082"),
+        (Settings(ssl_key="key.pem"), "https://127.0.0.1:8080"),
+        (Settings(ssl_key="key.pem", endpoint_scheme="http"), "http://127.0.0.1:8080"),
         (Settings(ssl_key="key.pem", endpoint_url="http://p.example"), "http://p.example"),
     ],
 )

@@ -31,7 +31,7 @@ def test_variables_without_prefix_that_other_programs_use_are_not_read(
 
 def test_defaults_are_the_documented_ones(sources: SettingSources) -> None:
     settings = sources.load().settings
-    assert (settings.port, settings.endpoint_port, settings.router_port) == (8080, 8082, 8081)
+    assert (settings.port, settings.port_of_endpoints, settings.router_port) == (8080, 8080, 8081)
     assert (settings.host, settings.workers) == ("127.0.0.1", 1)
     assert settings.data == sources.folder / "autopush"
 
@@ -71,7 +71,7 @@ def test_the_port_of_an_endpoint_is_8082_and_in_its_urls_unless_these_have_anoth
     sources: SettingSources,
 ) -> None:
     settings = sources.load(command="endpoint").settings
-    assert (settings.port, settings.endpoint_port) == (8082, 8082)
+    assert (settings.port, settings.port_of_endpoints) == (8082, 8082)
     settings = sources.load({"port": ["9000"]}, command="endpoint").settings
     assert (settings.port, settings.public_endpoint_url) == (9000, "http://127.0.0.1:9000")
     shared = {"ENDPOINT_PORT": "443", "ENDPOINT_SCHEME": "https", "ENDPOINT_HOSTNAME": "p.example"}
@@ -120,7 +120,7 @@ def test_only_the_ports_a_command_listens_on_must_differ(sources: SettingSources
     assert sources.load({}, same, command="endpoint").settings.port == 8082
     refusal = "router_port and port are both 8082; each needs its own"
     assert sources.refusal({}, same, command="connection") == refusal
-    assert sources.load({"port": ["8082"]}, command="connection").settings.endpoint_port == 8082
+    assert sources.load({"port": ["8082"]}, command="connection").settings.port_of_endpoints == 8082
 
 
 def test_the_internal_ports_of_further_workers_are_no_others_and_exist(

@@ -1,4 +1,4 @@
-"""The endpoint port: its routes, client certificates and the headers of all its responses."""
+"""The public port: its routes, client certificates and the headers of all its responses."""
 
 import hashlib
 from collections.abc import Coroutine, Mapping, Sequence
@@ -10,6 +10,7 @@ from autopush.api import responses
 from autopush.api.forwarding import Forwarding
 from autopush.api.matrix import PATH as MATRIX_PATH
 from autopush.api.matrix import MatrixGateway
+from autopush.api.node_ports import UpgradeHandler
 from autopush.api.pages import Pages
 from autopush.api.push import PUSH_HEADERS, DeleteHandler, PushHandler, SimplePushHandler
 from autopush.api.receipts import ReceiptHandler
@@ -101,8 +102,9 @@ class CommonHeaders:
 
 @dataclass(eq=False, kw_only=True)
 class EndpointApp:
-    """Handler of the endpoint port. `clients`: None admits all; `max_requests`: concurrent;
-    `forwarding`: None for a single worker; `matrix`: None without a gateway.
+    """Handler of the public port. `clients`: None admits all; `max_requests`: concurrent;
+    `forwarding`: None for a single worker; `matrix`: None without a gateway; `websockets`: None if
+    user agents connect elsewhere.
     """
 
     push: PushHandler
@@ -117,12 +119,15 @@ class EndpointApp:
     headers: CommonHeaders
     clients: "ListedClients | None"
     websocket_url: str
-    max_requests: int
     forwarding: Forwarding | None = None
-    matrix: MatrixGateway | None = None
+    max_requests: int = field(init=False)
+    matrix: MatrixGateway | None = field(default=None, init=False)
+    websockets: UpgradeHandler | None = None
     in_progress: int = field(default=0, init=False)
 
-    def __call__(self, request: Request) -> Coroutine[Any, Any, Answer]:
+    def __call__(self, request: Request) -> Answer | Coroutine[Any, Any, Answer]:
+        if "upgrade" in request.headers and self.websockets and self.websockets.takes(request):
+            return self.websockets(request)
         if request.path.startswith("/r/"):
             return self._respond_with_receipts(request)
         return self.respond(request)
@@ -204,7 +209,9 @@ class EndpointApp:
                 # Status pages keep their status; every other path is 200.
                 return await self.dockerflow.respond(request) or Response(200)
             case "GET", *_ if "websocket" in request.headers.get("upgrade", "").lower():
-                raise responses.websocket_elsewhere(self.websocket_url)
+                raise responses.no_websocket_here(self.websocket_url)
+            case "GET", "ws", *_ if self.websockets is not None:
+                raise responses.upgrade_required(self.websocket_url)
             case _, "v1", kind, app_id, "registration", *rest if kind and app_id:
                 return await self.registration(request, kind, app_id, rest)
             case _, *names if self.matrix is not None and tuple(names) == MATRIX_PATH:
@@ -258,6 +265,9 @@ class ListedClients:
     """
 
     def __init__(self, listed: NamedTexts) -> None:
+        self.set(listed)
+
+    def set(self, listed: NamedTexts) -> None:
         self._names = {each: name for name, prints in listed.items() for each in prints}
 
     def __contains__(self, certificate: bytes) -> bool:

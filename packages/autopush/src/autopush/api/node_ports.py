@@ -1,4 +1,4 @@
-"""The two ports of a connection node: WebSockets for user agents, HTTP for other nodes.
+"""What a connection node answers: WebSockets to user agents, calls to other nodes.
 
 Rule: every call on the internal port is authenticated: it can end connections or inject messages.
 """
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from autopush.admission import account_of
+from autopush.admission import MIN_TOKEN, account_of
 from autopush.api import responses
 from autopush.api.browsers import OwnOrigins
 from autopush.api.responses import ErrorResponses
@@ -21,8 +21,7 @@ from autopush.delivery.node_http import answer_to, from_http
 from autopush.delivery.peers import Nodes
 from autopush.delivery.placement import Placement
 from autopush.delivery.user_agent import UserAgentConnection
-from autopush.limits import LimitRefusals
-from autopush.net.client_limits import ConnectionRate
+from autopush.limits import LimitRefusals, TokenBuckets
 from autopush.net.frames import answer_handshake
 from autopush.net.http_messages import Answer, Request, Response, Upgrade
 from autopush.net.node_auth import (
@@ -57,9 +56,10 @@ _log = logs.get(__name__)
 
 @dataclass(eq=False)
 class UpgradeHandler:
-    """Handler of the WebSocket port. An invalid upgrade gets a 4xx with the reason, never a 5xx.
+    """Makes WebSockets of requests; also the handler of a port that is for WebSockets alone. An
+    invalid upgrade gets a 4xx with the reason, never a 5xx.
 
-    `connection_rate`: of the port, for pages of other origins, which count by address.
+    `rates`: of new WebSockets, by address.
     """
 
     node: ConnectionNode
@@ -67,12 +67,25 @@ class UpgradeHandler:
     log_check: LogCheck
     errors: ErrorResponses
     refusals: LimitRefusals
+    rates: TokenBuckets
     websocket_url: str
     start_page: str
-    connection_rate: ConnectionRate | None = None
 
     def __post_init__(self) -> None:
         self._origins = OwnOrigins(self.websocket_url, self.start_page)
+        self._path = urlsplit(self.websocket_url).path
+        self._with_token = tuple({"/ws/", self._path.rstrip("/") + "/"} - {"/"})
+
+    def takes(self, request: Request) -> bool:
+        """Whether the request asks for a WebSocket, at a path that has one: `/`, `/ws` or that of
+        the public URL, perhaps with the token of an account as one more segment.
+        """
+        path = request.path
+        return "websocket" in request.headers.get("upgrade", "").lower() and (
+            path in ("/", "/ws", self._path)
+            or path.startswith(self._with_token)
+            or (path.count("/") == 1 and len(path) > MIN_TOKEN)
+        )
 
     def __call__(self, request: Request) -> Answer | Coroutine[Any, Any, Answer]:
         if "upgrade" not in request.headers:
@@ -100,11 +113,12 @@ class UpgradeHandler:
         )
 
         def connection(key: str) -> UserAgentConnection:
-            """:raises ConnectionRefused: its address has too many"""
+            """:raises ConnectionRefused: its address has too many, or too many new ones"""
+            limits, address = self.node.connection_limits, request.client_address
             if self._origins.is_foreign(request):
-                key = self.node.connection_limits.recount(
-                    key, request.client_address, self.connection_rate, from_page=True
-                )
+                key = limits.recount(key, address, from_page=True)
+            if self.rates.take(key):
+                raise limits.refusal("connection_rate", address)
             return UserAgentConnection(self.node, client, key)
 
         return Upgrade(answer.headers, connection)
@@ -116,7 +130,7 @@ class UpgradeHandler:
     def _explain(self, request: Request) -> Response:
         if request.method == "HEAD" and LogCheck.has(request.path):
             return Response(200)
-        if request.path not in ("/", urlsplit(self.websocket_url).path):
+        if request.path not in ("/", self._path):
             # Not the explanation: clients take a 200 for the service they look for.
             missing = f"No page has this path, on the WebSocket port; see {self.start_page}"
             return self.errors.of(

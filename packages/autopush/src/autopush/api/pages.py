@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from html import escape
 from importlib.resources import files
 from typing import Final
+from urllib.parse import urlsplit
 
 from autopush.hosts import origin_of
 from autopush.net.http_messages import Request, Response
@@ -43,9 +44,11 @@ class Pages:
     def __init__(
         self, *, endpoint_url: str, websocket_url: str, accounts_required: bool = False
     ) -> None:
+        is_one = urlsplit(endpoint_url).netloc == urlsplit(websocket_url).netloc
         values = {
             "endpoint_url": endpoint_url,
             "websocket_url": websocket_url,
+            "addresses": "Its address" if is_one else "Its two addresses",
             "version": VERSION,
             "accounts": "required" if accounts_required else "none",
             "unless_accounts": "" if accounts_required else "hidden",

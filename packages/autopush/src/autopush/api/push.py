@@ -12,7 +12,7 @@ user agent is not connected.
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from time import perf_counter
 from typing import Final
@@ -183,7 +183,7 @@ class PushHandler:
     verifier: Verifier
     gone: GoneLimits
     receipts: ReceiptHandler
-    max_ttl: int
+    max_ttl: int = field(init=False)
     block: HeaderBlock
 
     def __post_init__(self) -> None:

@@ -78,7 +78,7 @@ def preferences(text: str | None) -> dict[str, str]:
 @dataclass(eq=False)
 class ReceiptHandler:
     """`receipts`: None where the service gives none; the state of a message is known all the same,
-    as far as it is stored. `rate`: of messages with a receipt, for one sender.
+    as far as it is stored. `senders`: limits the messages with a receipt.
     """
 
     store: PushStore
@@ -87,7 +87,6 @@ class ReceiptHandler:
     refusals: LimitRefusals
     connection_limits: ConnectionLimits
     _: KW_ONLY
-    rate: Rate | None = None
     max_waiting: int = MAX_WAITING
     poll_interval: float = POLL_INTERVAL
 
@@ -100,7 +99,7 @@ class ReceiptHandler:
         self._waiting = Counter[str]()
         """By client address."""
         self._readers = TokenBuckets(READ_RATE)
-        self._senders = TokenBuckets(self.rate)
+        self.senders = TokenBuckets()
         self._streams: set[EventStream] = set()
 
     # ── for a push ───────────────────────────────────────────────────────────────────────────────
@@ -115,7 +114,7 @@ class ReceiptHandler:
             return None
         # Who knows an anonymous sender's subscription adds to it only by its endpoint.
         sender = endpoint.ids if credentials is None else credentials.point()
-        if self._senders.take(sender):
+        if self.senders.take(sender):
             self.refusals.add("receipt_rate")
             return None
         named = _subscription_named(headers)

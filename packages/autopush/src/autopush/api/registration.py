@@ -35,7 +35,6 @@ from autopush.net.client_limits import TrustedProxies
 from autopush.net.http_messages import Request, Response
 from autopush.protocol.effects import NORMAL_CLOSURE, REPLACED
 from autopush.protocol.session import Rules
-from autopush.settings.value_types import Rate
 from autopush.shown import shown
 from autopush.store import PushStore, UserRecord
 from autopush.store.messages import Messages
@@ -134,13 +133,12 @@ class RegistrationHandler:
     metrics: Metrics
     proxies: TrustedProxies
     new_user_agents: TokenBuckets
-    changes_rate: Rate | None
     refusals: LimitRefusals
     accounts: AccountLimits | None = None
 
     def __post_init__(self) -> None:
         self._origins = OwnOrigins(self.tokens.endpoint_url)
-        self._changes = TokenBuckets(self.changes_rate)
+        self.changes = TokenBuckets()
         self._dropped = self.metrics.counter(DROP_USER, errno="101")
         self._checks = self.metrics.counters(UA_CONNECTION_CHECK)
 
@@ -202,7 +200,7 @@ class RegistrationHandler:
             raise self._too_many(request, "new_user_agents", "new user agents of one address", wait)
 
     def _admit_change(self, request: Request, uaid: str) -> None:
-        if wait := self._changes.take(uaid):
+        if wait := self.changes.take(uaid):
             raise self._too_many(request, "registration_rate", "changes of this user", wait)
 
     def _too_many(self, request: Request, limit: str, what: str, wait: float) -> PushError:

@@ -66,11 +66,16 @@ def method_not_allowed(allowed: str) -> PushError:
     return PushError(Errno.INVALID_ENDPOINT, f"Use {allowed}", headers=(allow,), status=405)
 
 
-def websocket_elsewhere(url: str) -> PushError:
+def no_websocket_here(url: str) -> PushError:
+    found = f"No WebSocket is opened here; user agents connect to {url}"
+    return PushError(Errno.INVALID_ENDPOINT, found)
+
+
+def upgrade_required(url: str) -> PushError:
     """426, with the Upgrade header that RFC 9110 section 15.5.22 requires."""
     return PushError(
         Errno.INVALID_ENDPOINT,
-        f"This port takes messages of application servers. WebSockets are served at {url}",
+        f"Here user agents open WebSockets: {url}",
         headers=(("Upgrade", "websocket"), ("Connection", "Upgrade")),
         status=426,
     )

@@ -53,7 +53,8 @@ class Dockerflow:
     at any rate.
 
     `routers`: on an endpoint, whether each bridge is enabled. `unused_uaid`: of no user, in the
-    part of the store that this worker has. `clock`: monotonic.
+    part of the store that this worker has. `certificate`: of the public ports, which says nothing
+    about the service. `clock`: monotonic.
     """
 
     def __init__(
@@ -63,13 +64,15 @@ class Dockerflow:
         *,
         routers: Mapping[str, bool] | None = None,
         unused_uaid: str = UNUSED_UAID,
+        certificate: Callable[[], Mapping[str, object] | None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
         store_timeout: float = STORE_TIMEOUT,
     ) -> None:
         self._store = StoreHealth(store, metrics, uaid=unused_uaid, clock=clock)
         self._metrics = metrics
         self._version = version_page(VERSION_FILE)
-        self._routers = routers
+        self.routers = routers
+        self._certificate = certificate
         self._clock = clock
         self._store_timeout = store_timeout
 
@@ -100,9 +103,11 @@ class Dockerflow:
             **tables,
             "workers": {"status": workers, "ready": ready, "expected": expected},
         }
-        if self._routers is not None:
+        if (certificate := self._certificate()) is not None:
+            document["certificate"] = certificate
+        if self.routers is not None:
             document["request_count"] = int(self._metrics.total(REQUESTS_IN_FLIGHT)[0])
-            document["routers"] = self._routers
+            document["routers"] = self.routers
         return responses.json(200 if ok else 503, document)
 
 

@@ -108,6 +108,12 @@ COMMANDS: Final = (
         "replace the running service by the version installed now, without refusing a connection",
         "upgrade",
     ),
+    Command(
+        "reload",
+        "have the running service read its settings again, without closing a connection",
+        "reload",
+        of_commands=("reload",),
+    ),
     Command("check", "read the whole store, and report what is damaged and what to do", "check"),
     Command("send", "send one push, signed and encrypted", "send", ()),
     Command(

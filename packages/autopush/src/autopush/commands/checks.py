@@ -6,7 +6,7 @@ Its findings are what else an operator should know.
 
 import os
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from importlib.util import find_spec
@@ -14,6 +14,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
+from autopush.acme.failures import moment
+from autopush.acme.files import CertificateFolder
+from autopush.acme.renewal import listed
 from autopush.bridges.discovery import configured_routers, load_routers
 from autopush.bridges.udp_wake import load_waker
 from autopush.clock import Clock
@@ -26,10 +29,11 @@ from autopush.settings import OPTIONS, Settings, StartupError
 from autopush.version import VERSION, how_to_install
 from keytables import Unavailable
 
+DAY: Final = 86_400.0
 FEW_DAYS: Final = 14
 """Days before its expiry from which a certificate is a warning."""
 AS_USER: Final = "Run this as the user that the service runs as"
-RENEW: Final = "Renew the certificate, then send SIGHUP to the service"
+RENEW: Final = "Renew the certificate, then run `autopush reload`"
 _OTHERS: Final = 0o077
 _OWN_BRIDGES: Final = ("adm", "apns", "fcm", "gcm")
 
@@ -147,6 +151,8 @@ def needed_extras(settings: Settings) -> Iterator[tuple[str, str, tuple[str, ...
         yield "postgresql", "store", ("asyncpg",)
     if settings.sentry_dsn:
         yield "sentry", "sentry_dsn", ("sentry_sdk",)
+    if settings.domain:
+        yield "acme", "domain", ("acme",)
     if settings.has_endpoint and settings.client_certs:
         yield "client-certificates", "client_certs", ("OpenSSL",)
 
@@ -229,8 +235,13 @@ def check_keys(subject: Subject) -> Iterator[Finding]:
 
 def check_tls(subject: Subject) -> Iterator[Finding]:
     """TLS files are readable and match; certificates are valid and for the host."""
-    settings, certificates = subject.settings, Certificates(subject.settings)
-    if not any((settings.ssl_cert, settings.router_ssl_cert, settings.router_ssl_ca)):
+    settings = subject.settings
+    if settings.domain:
+        yield from _check_own_certificate(settings, subject.clock())
+        settings = replace(settings, domain=())
+    certificates = Certificates(settings)
+    options = (settings.ssl_cert, settings.router_ssl_cert, settings.router_ssl_ca)
+    if not (any(options) or subject.settings.domain):
         yield ok("not configured: the ports do not speak TLS")
     url = settings.public_endpoint_url if settings.has_endpoint else settings.public_websocket_url
     public = certificates.of("endpoint" if settings.has_endpoint else "websocket")
@@ -242,6 +253,28 @@ def check_tls(subject: Subject) -> Iterator[Finding]:
             yield from _check_certificate(option, tls, host, subject.clock())
     if settings.router_ssl_ca:
         yield ok("router_ssl_ca can be read")
+
+
+def _check_own_certificate(settings: Settings, now: float) -> Iterator[Finding]:
+    """That of `domain`, without making a file."""
+    folder, names = CertificateFolder(settings.data), listed(settings.domain)
+    if not folder.certificate.exists():
+        yield ok(f"the first start orders a certificate for {names}")
+        return
+    served, failure = folder.served(), folder.read().failure
+    if served is None:
+        yield warn(f"{folder.certificate} is damaged", "The start replaces it")
+    elif served.is_placeholder:
+        yield fail(f"no certificate for {names} was issued yet", "Clients trust none until then")
+    elif served.ends < now:
+        yield fail(f"the certificate expired on {moment(served.ends)}", "It is renewed by itself")
+    else:
+        yield ok(f"domain: valid for {(served.ends - now) // DAY:.0f} days")
+        if missing := [name for name in settings.domain if name not in served.names]:
+            yield warn(f"the certificate is not for {listed(missing)}", "The start orders another")
+    if failure is not None:
+        advice = f"It is tried again at {moment(failure.retry_at)}, and by a restart sooner"
+        yield fail(f"the last order failed: {failure.words}", advice)
 
 
 def _check_certificate(option: str, tls: ServerTls, host: str, now: float) -> Iterator[Finding]:
@@ -286,7 +319,7 @@ def check_bridges(subject: Subject) -> Iterator[Finding]:
 def check_addresses(subject: Subject) -> Iterator[Finding]:
     """The addresses to listen on belong to this machine; nodes reach the internal port."""
     settings = subject.settings
-    options = {"host": settings.host}
+    options = {"host": settings.tcp_host}
     if settings.has_sockets and settings.router_host:
         options["router_host"] = settings.router_host
     for option, host in options.items():

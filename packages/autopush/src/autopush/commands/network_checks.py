@@ -13,7 +13,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from autopush.bridges.discovery import load_routers
-from autopush.commands.checks import FEW_DAYS, Finding, PortUse, Subject, fail, ok, warn
+from autopush.commands.checks import DAY, FEW_DAYS, Finding, PortUse, Subject, fail, ok, warn
 from autopush.delivery.bridge_contract import RouterError
 from autopush.hosts import join_url
 from autopush.net.frames import accept_key
@@ -25,8 +25,6 @@ from autopush.settings.addresses import ALL_INTERFACES, LOOPBACK, is_loopback
 from autopush.version import VERSION
 from autopush.webpush.errors import Errno
 from keytables.stores import DynamoUrl, parse_store
-
-DAY: Final = 86_400.0
 
 # ── One request ───────────────────────────────────────────────────────────────────────────────────
 
@@ -74,8 +72,10 @@ def certificate_expiry(response: HttpResponse) -> float | None:
 
 _LOOPBACKS: Final = {"0.0.0.0": LOOPBACK, "::": "::1", "0:0:0:0:0:0:0:0": "::1"}  # noqa: S104
 """Where to reach a port that listens on every interface."""
-_SILENT: Final = ("proxied", "memory")
-"""Ports that cannot be asked for `/status`: one expects a PROXY header, one is for debugging."""
+_SILENT: Final = ("http", "proxied", "memory")
+"""Ports that cannot be asked for `/status`: one redirects, one expects a PROXY header, one is for
+debugging.
+"""
 _REFUSALS: Final = {
     errno.EADDRINUSE: PortUse.OTHER,
     errno.EACCES: PortUse.FORBIDDEN,
@@ -91,7 +91,11 @@ _ADVICE: Final = {
 
 async def find_port_uses(settings: Settings) -> dict[str, PortUse]:
     """Who listens on each port of the command, by purpose."""
-    purposes = [name for name, option in settings.listeners.items() if getattr(settings, option)]
+    purposes = [
+        name
+        for name, option in settings.listeners.items()
+        if getattr(settings, option) and not (settings.unix_socket and option == "port")
+    ]
     uses = await asyncio.gather(*(_port_use(settings, purpose) for purpose in purposes))
     found = dict(zip(purposes, uses, strict=True))
     is_running = PortUse.OURS in uses or PortUse.OTHER_VERSION in uses
@@ -105,6 +109,9 @@ def check_ports(subject: Subject) -> Iterator[Finding]:
     """Ports are free or used by the service."""
     settings = subject.settings
     for purpose, option in settings.listeners.items():
+        if settings.unix_socket and option == "port":
+            yield ok(f"{settings.host} in place of the public port")
+            continue
         use = subject.ports.get(purpose)
         shown = f"{option} {getattr(settings, option)}: {use}"
         if use is None:
@@ -144,14 +151,15 @@ async def _port_use(settings: Settings, purpose: str) -> PortUse:
 def port_url(settings: Settings, purpose: str, path: str) -> str:
     """Of a page on a port of this machine."""
     host = _host(settings, purpose)
-    key = settings.router_ssl_key if purpose == "router" else settings.ssl_key
-    scheme = "https" if key and purpose != "metrics" else "http"
+    has_tls = settings.router_ssl_key if purpose == "router" else settings.has_tls
+    scheme = "https" if has_tls and purpose != "metrics" else "http"
     port = getattr(settings, settings.listeners[purpose])
     return join_url(scheme, _LOOPBACKS.get(host, host), port, path)
 
 
 def _host(settings: Settings, purpose: str) -> str:
-    return {"memory": LOOPBACK, "router": settings.router_address}.get(purpose, settings.host)
+    others = {"memory": LOOPBACK, "router": settings.router_address}
+    return others.get(purpose, settings.tcp_host)
 
 
 def service_version(body: bytes) -> str:
@@ -280,7 +288,7 @@ def _check_host(url: str, clients: str, option: str) -> Iterator[Finding]:
     if is_loopback(parts.hostname or ""):
         yield warn(f"{url} reaches this machine only", f"Set {option} for {clients} elsewhere")
     elif parts.scheme in ("http", "ws"):
-        advice = "Use TLS: a proxy in front of the service, or ssl_key and ssl_cert"
+        advice = "Use TLS: domain, a proxy in front of the service, or ssl_key and ssl_cert"
         yield warn(f"{url} is not encrypted, and browsers refuse it", advice)
 
 

@@ -1,18 +1,16 @@
 """`autopush upgrade`: makes a running service start its next version, and prints the outcome."""
 
 import argparse
-import os
 import signal
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final, TypeVar
 
 from autopush.commands import CommandLine
-from autopush.commands.arguments import add_number
+from autopush.commands.main_process import add_pid, named_service, running_service, send
 from autopush.commands.running import INCOMPLETE
 from autopush.service.upgrade import START_TIMEOUT, find_next_version
-from autopush.settings import Settings, StartupError
+from autopush.settings import Settings
 
 BEGIN_TIMEOUT: Final = 10.0
 """Seconds until the service has started the process of its next version."""
@@ -24,23 +22,8 @@ T = TypeVar("T")
 
 def upgrade(settings: Settings, arguments: argparse.Namespace) -> int:
     """:raises StartupError: there is no such service"""
-    pid = arguments.pid or _main_process(settings)
-    if not _takes_signal(pid):
-        raise StartupError(f"process {pid} is not the main process of a service")
-    if (main := _main_process_of(pid)) != pid:
-        # The signal would make it end, and nothing would be upgraded.
-        raise StartupError(f"process {pid} is a worker of a service: its main process is {main}")
-    if not _is_service(pid):
-        raise StartupError(
-            f"process {pid} is not the main process of a service: its command line is that of "
-            "another program"
-        )
-    try:
-        os.kill(pid, signal.SIGUSR2)
-    except ProcessLookupError:
-        raise StartupError(f"there is no process {pid}") from None
-    except PermissionError:
-        raise StartupError(f"process {pid} is that of another user") from None
+    pid = named_service(arguments.pid) if arguments.pid else running_service(settings)
+    send(pid, signal.SIGUSR2)
     following = _wait_for(lambda: find_next_version(pid), BEGIN_TIMEOUT)
     if following is None:
         print(f"The service (process {pid}) has started no next version; its log says why.")
@@ -51,78 +34,6 @@ def upgrade(settings: Settings, arguments: argparse.Namespace) -> int:
         return 0
     print("The next version did not start; the service goes on as before. Its log says why.")
     return INCOMPLETE
-
-
-def _takes_signal(pid: int) -> bool:
-    """Whether SIGUSR2 is handled there, or waits until it is: it would end any other process. True
-    of one that does not exist.
-    """
-    try:
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    except OSError:
-        return True
-    fields = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
-    return any(int(fields[name], 16) >> (signal.SIGUSR2 - 1) & 1 for name in ("SigCgt", "SigBlk"))
-
-
-PROGRAMS: Final = frozenset({"autopush", "autoendpoint"})
-MAX_INTERPRETER_WORDS: Final = 8
-
-
-def _is_service(pid: int) -> bool:
-    """Whether it runs a daemon of ours, by its command line: other programs handle SIGUSR2 in their
-    own ways. True of one that does not exist.
-    """
-    try:
-        interpreter, *words = _command_line(pid).decode("utf-8", "replace").split("\0")
-    except OSError:
-        return True
-    if Path(interpreter).name in PROGRAMS:
-        return True
-    if not Path(interpreter).name.startswith("python"):
-        return False
-    for word, following in zip(words[:MAX_INTERPRETER_WORDS], [*words[1:], ""], strict=False):
-        if word == "-c":
-            return False
-        if word == "-m":
-            return following.partition(".")[0] == "autopush"
-        if Path(word).name in PROGRAMS:
-            return True
-    return False
-
-
-def _main_process(settings: Settings) -> int:
-    """The main process of the service that has the configured store open.
-
-    :raises StartupError: there is none, or more than one
-    """
-    if (path := settings.store_file) is None:
-        raise StartupError("the store is not embedded: name the main process with --pid")
-    from keytables.sqlite.layout import lock_holding_pids  # noqa: PLC0415 - not on DynamoDB
-
-    found = {_main_process_of(pid) for pid in lock_holding_pids(path)}
-    if len(found) != 1:
-        which = "several processes have" if found else "no process has"
-        raise StartupError(f"{which} {path} open: name the main process with --pid")
-    return found.pop()
-
-
-def _main_process_of(pid: int) -> int:
-    """The supervisor of a worker, which has its command line; else the process itself."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-        parent = int(stat.rpartition(") ")[2].split()[1])
-        if _command_line(parent) != _command_line(pid):
-            return pid
-    except OSError:  # it has ended
-        return pid
-    # A next version is a child with that command line, too.
-    following = find_next_version(parent)
-    return pid if following is not None and following.pid == pid else parent
-
-
-def _command_line(pid: int) -> bytes:
-    return Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
 def _wait_for(check: Callable[[], T], seconds: float) -> T:
@@ -137,9 +48,7 @@ def _wait_for(check: Callable[[], T], seconds: float) -> T:
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("What to do")
-    about = "the main process of the service [default: the one that has the store open]"
-    add_number(group, "--pid", None, (2, 2**22), about, "PID")
+    add_pid(parser.add_argument_group("What to do"))
 
 
 COMMANDS: Final = {"upgrade": CommandLine(upgrade, _add_arguments)}

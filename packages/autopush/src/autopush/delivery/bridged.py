@@ -62,7 +62,7 @@ class BridgedUser(Struct, frozen=True):
 
 
 class Bridges:
-    """`routers`: by router type. `max_under_way`: of all routers together."""
+    """`routers`: by router type; others hold this mapping. `max_under_way`: of all together."""
 
     def __init__(
         self,
@@ -72,14 +72,32 @@ class Bridges:
         *,
         max_under_way: int = MAX_UNDER_WAY,
     ) -> None:
-        self.routers = routers
+        self.routers = dict(routers)
         self._store = store
         self._sent = metrics.counters(BRIDGE_SENT)
         self._refused = metrics.counters(BRIDGE_ERROR)
         self._dropped = metrics.counter(DROP_USER, errno="100")
-        self._max_under_way = max_under_way
+        self.max_under_way = max_under_way
         self._under_way = 0
         self._circuits: dict[CircuitKey, Circuit] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+
+    def replace(self, routers: Mapping[str, Router]) -> None:
+        """Deliver by other routers from now on. The former ones are closed when what is under way
+        there must have ended.
+        """
+        former = dict(self.routers)
+        self.routers.clear()
+        self.routers.update(routers)
+        self._circuits = {}
+
+        async def close_former() -> None:
+            await asyncio.sleep(max((each.timeout for each in former.values()), default=0.0))
+            await _close(former)
+
+        task = asyncio.get_running_loop().create_task(close_former())
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
 
     def find(self, record: UserRecord) -> BridgedUser:
         """:raises PushError: 410/105, failed for good; 400/108, no such router on this node"""
@@ -117,7 +135,7 @@ class Bridges:
             if len(self._circuits) >= MAX_CIRCUITS:  # only with unconfigured applications
                 del self._circuits[next(iter(self._circuits))]
             circuit = self._circuits[key] = Circuit(key, router)
-        if self._under_way >= self._max_under_way:
+        if self._under_way >= self.max_under_way:
             raise _busy()
         self._under_way += 1
         try:
@@ -139,12 +157,9 @@ class Bridges:
         return response
 
     async def close(self) -> None:
-        for name, router in self.routers.items():
-            try:
-                async with asyncio.timeout(CLOSE_TIMEOUT):
-                    await router.close()
-            except Exception as error:  # noqa: BLE001 - the others are closed all the same
-                _log.error("A router was not closed", bridge=name, error=type(error).__name__)
+        for task in self._closing:
+            task.cancel()
+        await _close(self.routers)
 
     async def _apply(
         self, key: CircuitKey, record: UserRecord, router_data: RouterData | None
@@ -189,6 +204,15 @@ class Bridges:
             kind = type(error).__name__
             _log.warning("Bridge user not changed", bridge=key[0], application=key[1], error=kind)
             return False
+
+
+async def _close(routers: Mapping[str, Router]) -> None:
+    for name, router in routers.items():
+        try:
+            async with asyncio.timeout(CLOSE_TIMEOUT):
+                await router.close()
+        except Exception as error:  # noqa: BLE001 - the others are closed all the same
+            _log.error("A router was not closed", bridge=name, error=type(error).__name__)
 
 
 class Circuit:

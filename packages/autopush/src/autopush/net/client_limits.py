@@ -25,10 +25,14 @@ class TrustedProxies:
 
     Each proxy appends to X-Forwarded-For the address that contacted it; the client may have forged
     the entries before. So the client is the first address from the right, starting with the
-    connection's peer, that is not a trusted proxy.
+    connection's peer, that is not a trusted proxy. At the other end of a Unix socket is one: it has
+    no address, "".
     """
 
-    def __init__(self, networks: Iterable[str]) -> None:
+    def __init__(self, networks: Iterable[str] = ()) -> None:
+        self.set(networks)
+
+    def set(self, networks: Iterable[str]) -> None:
         self._networks = tuple(map(ip_network, networks))
         # Parsing an address costs more than the rest of counting a connection.
         self._limit_key = lru_cache(MAX_KEYS)(self._new_limit_key)
@@ -37,7 +41,7 @@ class TrustedProxies:
         """The client's address; an entry that is not an address ends the search."""
         client = peer
         for entry in reversed(forwarded_for.rsplit(",", MAX_PROXIES)):
-            if not self._trusts(_parse(client)):
+            if not (self._trusts(_parse(client)) or (not client and self._networks)):
                 break
             address = _parse(entry)
             if address is None:
@@ -98,10 +102,6 @@ TOO_MANY: Final = "too many connections"
 TOO_MANY_OF_ADDRESS: Final = "too many connections of one address"
 TOO_MANY_NEW_OF_ADDRESS: Final = "too many new connections of one address"
 
-ConnectionRate = Callable[[str], float]
-"""Takes a token for a new connection of that key; returns 0.0, or the seconds until there is one.
-"""
-
 
 class ConnectionRefused(Exception):  # noqa: N818 - not an error of this program
     """A limit is reached; `status` and `reason` are for the client."""
@@ -133,9 +133,6 @@ class ConnectionLimits:
     Keys are those of `TrustedProxies.limit_key`; "" is not limited by address. `on_refused(limit,
     address)` is called for each refusal; `limit` is "tcp_connections", "address_connections",
     "connection_rate", or "connections" for the limit of one server.
-
-    `rate` is that of the port. Each connection takes one token, when the address of its client is
-    known: before a TLS handshake, but behind a reverse proxy with the request to upgrade.
     """
 
     def __init__(
@@ -146,9 +143,9 @@ class ConnectionLimits:
         max_per_address: int = 0,
         on_refused: Callable[[str, str], object] | None = None,
     ) -> None:
-        self._proxies = proxies or TrustedProxies(())
-        self._max = max_connections
-        self._max_per_address = max_per_address
+        self._proxies = proxies or TrustedProxies()
+        self.max_connections = max_connections
+        self.max_per_address = max_per_address
         self._on_refused = on_refused
         self._by_key: dict[str, int] = {}
         self._servers: list[HasIdleConnections] = []
@@ -156,7 +153,7 @@ class ConnectionLimits:
 
     @property
     def addresses(self) -> int:
-        """Client addresses (keys) with open connections; 0 without a limit per address."""
+        """Client addresses (keys) with open connections."""
         return len(self._by_key)
 
     def add_server(self, server: HasIdleConnections) -> None:
@@ -167,27 +164,21 @@ class ConnectionLimits:
         """`from_page`: see `TrustedProxies.page_key`."""
         return (self._proxies.page_key if from_page else self._proxies.limit_key)(address)
 
-    def count(self, address: str, rate: ConnectionRate | None = None) -> str:
+    def count(self, address: str) -> str:
         """Count a new connection and return its key. `address`: "" while unknown.
 
         :raises ConnectionRefused: there are too many
         """
         key = self._proxies.limit_key(address)
-        self._check_address(key, address, rate)
-        if self._max and self.open >= self._max and not self._close_idle():
+        self._check_address(key, address)
+        most = self.max_connections
+        if most and self.open >= most and not self._close_idle():
             raise self.refusal("tcp_connections", address)
         self.open += 1
         self._add(key)
         return key
 
-    def recount(
-        self,
-        key: str,
-        address: str,
-        rate: ConnectionRate | None = None,
-        *,
-        from_page: bool = False,
-    ) -> str:
+    def recount(self, key: str, address: str, *, from_page: bool = False) -> str:
         """Count a connection by its client's address, once known; return the new key. `from_page`:
         as of `key`.
 
@@ -195,7 +186,7 @@ class ConnectionLimits:
         """
         new = self.key(address, from_page=from_page)
         if new != key:
-            self._check_address(new, address, rate)
+            self._check_address(new, address)
             self._remove(key)
             self._add(new)
         return new
@@ -221,19 +212,17 @@ class ConnectionLimits:
             return ConnectionRefused(429, TOO_MANY_NEW_OF_ADDRESS)
         return ConnectionRefused(503, TOO_MANY)
 
-    def _check_address(self, key: str, address: str, rate: ConnectionRate | None) -> None:
-        limit = self._max_per_address
+    def _check_address(self, key: str, address: str) -> None:
+        limit = self.max_per_address
         if limit and self._by_key.get(key, 0) >= limit:
             raise self.refusal("address_connections", address)
-        if rate is not None and rate(key):
-            raise self.refusal("connection_rate", address)
 
     def _add(self, key: str) -> None:
-        if key and self._max_per_address:
+        if key:  # without a limit too: there may be one later
             self._by_key[key] = self._by_key.get(key, 0) + 1
 
     def _remove(self, key: str) -> None:
-        if key and self._max_per_address:
+        if key:
             left = self._by_key[key] - 1
             if left:
                 self._by_key[key] = left
@@ -270,7 +259,7 @@ class BufferedBytes:
     """
 
     def __init__(self, limit: int = 0, on_given_up: Callable[[], object] | None = None) -> None:
-        self._limit = limit
+        self.limit = limit
         self._on_given_up = on_given_up
         self._held: OrderedDict[HoldsBytes, int] = OrderedDict()
         self.total = 0  # bytes
@@ -285,7 +274,7 @@ class BufferedBytes:
             return
         self.total += size - self._held.get(connection, 0)
         self._held[connection] = size
-        while self._limit and self.total > self._limit:
+        while self.limit and self.total > self.limit:
             oldest, held = self._held.popitem(last=False)
             self.total -= held
             if self._on_given_up is not None:

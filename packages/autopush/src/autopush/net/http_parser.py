@@ -19,6 +19,9 @@ from autopush.shown import shown
 IDLE, HEAD, BODY, AWAITING_CONTINUE = range(4)
 """Phases. `AWAITING_CONTINUE`: the client waits for 100 Continue before it sends the body."""
 
+OTHER_PROTOCOL: Final = "this is "
+"""Beginning of the reason for refusing a client that speaks another protocol."""
+
 _MAX_SLICE: Final = 8192  # some 300 of the shortest requests, parsed without a break
 _MAX_METHOD: Final = 32  # with line ends before it; a slice may end within
 _FRAMING_PER_BYTE: Final = 8  # of chunked bodies: room for chunks of one byte
@@ -87,11 +90,11 @@ def _complaint(said: str, start: bytes) -> str:
     of what was read last.
     """
     if start[:1] == _TLS_HANDSHAKE or (start[:1] == b"\x80" and start[2:3] == b"\x01"):
-        return "this is TLS, but the port takes plain HTTP: use http:// or ws://, or another port"
+        return f"{OTHER_PROTOCOL}TLS, but the port takes plain HTTP: use http:// or ws://"
     if start.startswith(_HTTP2_PREFACE) or "HTTP/2" in said or "PRI/" in said:
-        return "this is HTTP/2, but the port takes HTTP/1.1 only"
+        return f"{OTHER_PROTOCOL}HTTP/2, but the port takes HTTP/1.1 only"
     if start.startswith((b"PROXY ", b"\r\n\r\n\0\r\nQUIT")):
-        return "this is a header of the PROXY protocol, which the port does not take"
+        return f"{OTHER_PROTOCOL}a header of the PROXY protocol, which the port does not take"
     line = _REQUEST_LINE.match(start)
     for part in ("method", "version"):
         if line is not None and part in said.lower() and line[part] is not None:

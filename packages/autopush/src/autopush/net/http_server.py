@@ -18,7 +18,6 @@ from autopush.net.client_limits import (
     TOO_MUCH,
     BufferedBytes,
     ConnectionLimits,
-    ConnectionRate,
     ConnectionRefused,
     TrustedProxies,
     unmapped,
@@ -68,8 +67,7 @@ class HttpServer:
     `error_response(status, reason)` makes the server's own answers; `reason` is a few words.
     `proxies` determine `Request.client_address`. `connection_limits` and `buffered` are shared with
     other servers of the worker; `max_connections` returns the current limit of this server alone,
-    without upgraded connections, and `connection_rate` is its own too. `clock` (seconds since the
-    epoch) is for the Date header.
+    without upgraded connections. `clock` (seconds since the epoch) is for the Date header.
     """
 
     handler: Handler
@@ -82,7 +80,6 @@ class HttpServer:
     connection_limits: ConnectionLimits = field(default_factory=ConnectionLimits)
     buffered: BufferedBytes = field(default_factory=BufferedBytes)
     max_connections: Callable[[], int] | None = None
-    connection_rate: ConnectionRate | None = None
     clock: Callable[[], float] = time.time
 
     def __post_init__(self) -> None:
@@ -247,8 +244,7 @@ class HttpConnection(SlicedInput):
             if not has_room:
                 raise server.connection_limits.refusal("connections", parser.peer)
             if self._counted_as is None:
-                limits = server.connection_limits
-                self._counted_as = limits.count(parser.peer, server.connection_rate)
+                self._counted_as = server.connection_limits.count(parser.peer)
         except ConnectionRefused as refusal:
             self._refuse(refusal)
             return
@@ -524,9 +520,7 @@ class HttpConnection(SlicedInput):
             data = render_upgrade(upgrade)
             # A trusted proxy's connection carries many clients' requests, a WebSocket only one's.
             if request.client_address != request.peer:
-                counted_as = server.connection_limits.recount(
-                    counted_as, request.client_address, server.connection_rate
-                )
+                counted_as = server.connection_limits.recount(counted_as, request.client_address)
                 self._counted_as = counted_as
             protocol = upgrade.protocol_factory(counted_as)
         except ConnectionRefused as refusal:

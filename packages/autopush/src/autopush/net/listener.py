@@ -16,13 +16,13 @@ import socket
 import ssl
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from typing import Final, Protocol
 
 from autopush.net.client_limits import (
     ConnectionLimits,
-    ConnectionRate,
     ConnectionRefused,
     unmapped,
 )
@@ -37,6 +37,11 @@ REPORT_INTERVAL: Final = 60.0
 """Seconds between two reports of failures to accept."""
 
 _PEEK_SIZE: Final = 4096
+_TLS_TEXT: Final = b"This port speaks TLS: use https:// or wss://\n"
+_TLS_REQUIRED: Final = (
+    b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: text/plain\r\n"
+    b"Content-Length: %d\r\n\r\n%b" % (len(_TLS_TEXT), _TLS_TEXT)
+)
 _MAX_ACCEPTS: Final = 64
 """Connections accepted in one turn of the loop."""
 _ACCEPT_PAUSE: Final = 1.0
@@ -67,7 +72,6 @@ class Listener:
     handshake_timeout: float = 10.0
     shutdown_timeout: float = 5.0
     limits: ConnectionLimits = field(default_factory=ConnectionLimits)
-    connection_rate: ConnectionRate | None = None
     on_refused: Callable[[str, str], object] = lambda _peer, _reason: None
 
     def __post_init__(self) -> None:
@@ -134,7 +138,7 @@ class Listener:
 
     def _take(self, sock: socket.socket, peer: str) -> None:
         try:
-            key = self.limits.count("" if self.proxied else peer, self.connection_rate)
+            key = self.limits.count("" if self.proxied else peer)
         except ConnectionRefused:
             sock.close()
             return
@@ -189,8 +193,10 @@ class _PendingConnection:
         listener, client = self._listener, self._peer
         if listener.proxied:
             source = await self._receive_header()
-            self._counted_as = listener.limits.recount("", source, listener.connection_rate)
+            self._counted_as = listener.limits.recount("", source)
             client = source or client
+        if listener.tls is not None and not await self._begins_with_tls():
+            return
         await self._loop.connect_accepted_socket(
             lambda: listener.protocol(client, self._hand_over),
             self._sock,
@@ -223,6 +229,18 @@ class _PendingConnection:
                     received += self._sock.recv(len(data))
         except TimeoutError:
             raise ProxyHeaderError("the header took too long") from None
+
+    async def _begins_with_tls(self) -> bool:
+        """Whether the client speaks TLS; one that sends plain HTTP is told so, and closed."""
+        async with asyncio.timeout(self._listener.handshake_timeout):
+            await self._readable()
+        with suppress(BlockingIOError):  # nothing came after all, and the handshake waits for it
+            if (start := self._sock.recv(_PEEK_SIZE, socket.MSG_PEEK))[:1].isalpha():
+                self._sock.recv(len(start))  # with input unread, a close would take the answer back
+                self._sock.send(_TLS_REQUIRED)
+                self._sock.close()
+                return False
+        return True
 
     async def _readable(self) -> None:
         event = asyncio.Event()

@@ -67,6 +67,12 @@ class Broadcasts:
                 del self._current[name]
         return changes
 
+    def replace(self, versions: Mapping[str, str]) -> None:
+        """As `update`, by another source: ids that it does not name are unknown from now on."""
+        for name in self._current.keys() - versions.keys():
+            del self._current[name]
+        self.update(versions)
+
     def find(self, name: str) -> tuple[str, str, int] | None:
         """The id (one str for all subscriptions), its version, and the number of its change."""
         return self._current.get(name)

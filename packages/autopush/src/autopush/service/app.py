@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -13,9 +14,9 @@ from autopush.api.matrix import MAX_BODY as MAX_MATRIX_BODY
 from autopush.api.matrix import PATH as MATRIX_PATH
 from autopush.api.memory_usage import memory_usage
 from autopush.clock import Clock, ServiceClock
-from autopush.delivery.megaphone import BroadcastPoller, Megaphone
+from autopush.delivery.bridge_contract import Router
+from autopush.delivery.megaphone import BroadcastPoller, Megaphone, PollError
 from autopush.keys import ServiceKeys
-from autopush.limits import TokenBuckets
 from autopush.net.http_messages import Limits
 from autopush.net.http_server import HttpServer
 from autopush.net.node_auth import new_instance
@@ -29,8 +30,9 @@ from autopush.service.maintenance import Maintenance
 from autopush.service.ports import Ports
 from autopush.service.sharing import StoreSharing
 from autopush.service.store_watch import rotate_monthly
-from autopush.settings import Settings
+from autopush.settings import Settings, StartupError
 from autopush.store import PushStore
+from autopush.telemetry import logs
 from autopush.telemetry.exporters import Exporter, Sender, Statsd
 from autopush.telemetry.metric_table import REQUESTS_IN_FLIGHT
 from autopush.telemetry.metrics import Metric, Metrics, SharedMetrics
@@ -58,7 +60,8 @@ class ServiceContext:
     `sockets`: of each worker. `broadcasts`: versions at the start.
     `siblings`: of each worker its sockets to the others and to other versions. `node_urls`: the
     base of its node ID. `instances`: the end of its node ID. `successors`: of each worker the other
-    end of its socket to the next version.
+    end of its socket to the next version. `managed`: the purposes of those sockets that are of the
+    service manager.
     """
 
     settings: Settings
@@ -74,6 +77,7 @@ class ServiceContext:
     successors: Sequence[socket.socket] = ()
     account_connections: OpenConnections | None = None
     sharing: StoreSharing | None = None
+    managed: Sequence[str] = ()
 
 
 class Worker:
@@ -89,7 +93,7 @@ class Worker:
         shortage: DescriptorShortage | None = None,
     ) -> None:
         settings, sockets = service.settings, service.sockets[index]
-        self._settings = settings
+        self._settings, self._certificates = settings, service.certificates
         self._exporter = _exporter(settings, metrics)  # before histograms are looked up
         self._wheel = TimerWheel(asyncio.get_running_loop())
         self._siblings = Siblings()
@@ -115,6 +119,7 @@ class Worker:
                 },
                 broadcasts=service.broadcasts,
                 account_connections=service.account_connections,
+                certificate=lambda: service.certificates.health(clock()),
                 is_alone=self._is_alone,
             ),
         )
@@ -134,15 +139,19 @@ class Worker:
         self._background: list[Callable[[], Coroutine[Any, Any, None]]] = []
         """Run from `start` until cancelled."""
         self._tasks: list[asyncio.Task[None]] = []
+        self._polling: asyncio.Task[None] | None = None
         if parts.accounts is not None:
             self._background.append(parts.accounts.run)
         self._background.append(partial(rotate_monthly, store.rotate))
+        watch = partial(service.certificates.watch, metrics, clock, reports=index == 0)
+        self._background.append(watch)
         sampled: list[tuple[Metric, Callable[[], float]]] = []
         if (endpoint := parts.endpoint) is not None:
             self._endpoint_server = self._serve_endpoint(endpoint)
             sampled.append((REQUESTS_IN_FLIGHT, lambda: endpoint.app.in_progress))
+        self._websocket_server: HttpServer | None = None
         if parts.websockets is not None:
-            self._serve_websockets(parts.websockets)
+            self._serve_node(parts.websockets)
         self._page_servers = [
             self._ports.serve(purpose, pages, Limits(max_body=MAX_PAGE_BODY))
             for purpose, pages in (("metrics", parts.internal_pages), ("memory", memory_usage))
@@ -172,37 +181,81 @@ class Worker:
 
     def _serve_endpoint(self, endpoint: EndpointParts) -> HttpServer:
         limits = Limits(max_body=max(65_536, 2 * self._settings.max_data))
-        if endpoint.app.matrix is not None:
-            larger_bodies = {"/" + "/".join(MATRIX_PATH): MAX_MATRIX_BODY}
-            limits = replace(limits, larger_bodies=larger_bodies)
+        # Also where there is no gateway: a reload may bring one.
+        larger_bodies = {"/" + "/".join(MATRIX_PATH): MAX_MATRIX_BODY}
+        limits = replace(limits, larger_bodies=larger_bodies)
         return self._ports.serve("endpoint", endpoint.app, limits, block=endpoint.headers.other)
 
-    def _serve_websockets(self, websockets: NodeParts) -> None:
-        settings, node = self._settings, websockets.node
+    def _serve_websockets(self, websockets: NodeParts) -> HttpServer:
+        node = websockets.node
 
         def left() -> int:
-            return settings.max_connections + PAGES_MARGIN - len(node.registry.sockets)
+            most = node.max_connections or sys.maxsize
+            return most + PAGES_MARGIN - len(node.registry.sockets)
 
-        server = self._websocket_server = self._ports.serve(
+        return self._ports.serve(
             "websocket",
             websockets.upgrades,
             Limits(max_body=MAX_PAGE_BODY),
-            left if settings.max_connections else None,
+            left,
         )
-        server.connection_rate = TokenBuckets(settings.connection_rate).take
-        websockets.upgrades.connection_rate = server.connection_rate
+
+    def _serve_node(self, websockets: NodeParts) -> None:
+        if "websocket" in self._ports:
+            self._websocket_server = self._serve_websockets(websockets)
         self._node_server = self._ports.serve(
             "router",
             websockets.node_port,
             Limits(max_body=MAX_NODE_BODY, idle_timeout=NODE_IDLE_TIMEOUT),
         )
-        self._background.append(node.presence.run)
-        if settings.megaphone_api_url:
-            source = Megaphone(settings.megaphone_api_url, settings.megaphone_api_token)
-            interval = settings.megaphone_poll_interval
+        self._background.append(websockets.node.presence.run)
+
+    def _poll_broadcasts(self, websockets: NodeParts, source: Megaphone | None) -> None:
+        if self._polling is not None:
+            self._polling.cancel()
+            self._polling = None
+        if source is not None:
+            interval = self._settings.megaphone_poll_interval
             metrics = self._parts.io.metrics
             poller = BroadcastPoller(source, websockets.broadcasts, metrics, interval)
-            self._background.append(poller.run)
+            self._polling = asyncio.get_running_loop().create_task(poller.run())
+
+    async def reload(self, settings: Settings) -> list[str]:
+        """Take settings of which only options that reload differ from the present ones, and read
+        certificates and accounts again. Returns what could not be read; the former stays in use.
+
+        :raises StartupError: a setting cannot be used; none is
+        """
+        parts, endpoint, websockets = self._parts, self._parts.endpoint, self._parts.websockets
+        # In threads what reads files.
+        problems = await asyncio.to_thread(self._certificates.reload, parts.io.clock())
+        # Then what may fail.
+        routers: Mapping[str, Router] = {}
+        if endpoint is not None:
+            routers = await asyncio.to_thread(parts.io.make_routers, settings, parts.io.clock)
+        source, versions = None, None
+        has_other_source = not settings.has_broadcasts_of(self._settings)
+        if has_other_source and settings.megaphone_api_url and websockets is not None:
+            source = await asyncio.to_thread(_megaphone, settings)
+            try:
+                versions = await source.fetch()
+            except PollError as error:
+                raise StartupError(f"megaphone_api_url: {error}") from None
+        if parts.accounts is not None:
+            try:
+                await parts.accounts.load()
+            except KeytablesError as error:
+                problems.append(f"the accounts could not be read: {error}")
+        # From here on nothing fails.
+        self._settings = settings
+        logs.set_level(settings.effective_log_level)
+        parts.apply(settings)
+        if endpoint is not None:
+            endpoint.bridges.replace(routers)
+        if websockets is not None and has_other_source:
+            websockets.broadcasts.replace(versions or {})
+            self._poll_broadcasts(websockets, source)
+        return problems
 
     async def start(self) -> None:
         loop, parts = asyncio.get_running_loop(), self._parts
@@ -213,6 +266,8 @@ class Worker:
             with suppress(KeytablesError):  # it is tried again, and until then clients get 503
                 await parts.accounts.load()
         self._tasks = [loop.create_task(run()) for run in self._background]
+        if parts.websockets is not None and self._settings.megaphone_api_url:
+            self._poll_broadcasts(parts.websockets, _megaphone(self._settings))
         adopt = parts.websockets.adopt if parts.websockets is not None else _refuse_connection
         self._siblings.start(parts.sibling_ports, adopt)
         if (predecessor := self._siblings.get(PREDECESSOR)) is not None:
@@ -231,6 +286,8 @@ class Worker:
         """
         parts = self._parts
         self._ports.close(keep_sockets=keep_sockets)
+        if self._polling is not None:
+            self._tasks.append(self._polling)
         for task in self._tasks:
             task.cancel()
         if self._tasks:
@@ -245,7 +302,8 @@ class Worker:
         if parts.websockets is not None:
             await parts.movers.finish()
             await parts.websockets.node.shutdown(SOCKETS_TIMEOUT)
-            await self._websocket_server.shutdown(0)
+            if self._websocket_server is not None:
+                await self._websocket_server.shutdown(0)
             await self._node_server.shutdown(REQUESTS_TIMEOUT)
         for server in self._page_servers:
             await server.shutdown(REQUESTS_TIMEOUT)
@@ -256,6 +314,10 @@ class Worker:
         self._siblings.close()
         self._wheel.close()
         self.process.close()
+
+
+def _megaphone(settings: Settings) -> Megaphone:
+    return Megaphone(settings.megaphone_api_url, settings.megaphone_api_token)
 
 
 def _exporter(settings: Settings, metrics: Metrics) -> Exporter | None:

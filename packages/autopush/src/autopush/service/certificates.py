@@ -4,11 +4,21 @@ Rule: the files are read before anything is bound, and an error stops the start.
 reload is logged, and the former files stay in use.
 """
 
+import asyncio
+import time
 from typing import Final, NamedTuple
 
+from autopush.acme.files import CertificateFolder
+from autopush.clock import Clock, until_next
 from autopush.net.tls import ClientTls, ServerTls, TlsFileError
 from autopush.settings import Settings, StartupError
 from autopush.telemetry import logs
+from autopush.telemetry.metric_table import CERTIFICATE_LEFT
+from autopush.telemetry.metrics import Metrics
+
+DAY: Final = 86_400.0
+WATCH_INTERVAL: Final = 1.0
+"""Seconds between two looks at the file of a certificate by ACME."""
 
 _log = logs.get(__name__)
 
@@ -24,6 +34,8 @@ class _Options(NamedTuple):
 
 
 _PUBLIC: Final = _Options("ssl_cert", "ssl_key", "ssl_dh_param")
+_OWN: Final = _Options("domain", "domain", "ssl_dh_param")
+"""In place of `_PUBLIC`, of a service that gets its certificate by ACME."""
 _ROUTER: Final = _Options("router_ssl_cert", "router_ssl_key")
 _BY_PURPOSE: Final = {
     "websocket": _PUBLIC,
@@ -34,6 +46,17 @@ _BY_PURPOSE: Final = {
 """The certificate of each listener; the others are for this machine or its network alone."""
 _OF_ENDPOINT: Final = ("endpoint", "proxied")
 """Purposes to which the option `client_certs` applies."""
+
+
+class PublicCertificate(NamedTuple):
+    """`expires`: epoch seconds. `is_placeholder`, `failure`: of a certificate by ACME, whether none
+    was issued yet, and why the last order failed.
+    """
+
+    names: tuple[str, ...]
+    expires: float
+    is_placeholder: bool = False
+    failure: str = ""
 
 
 class Certificates:
@@ -48,6 +71,9 @@ class Certificates:
                 "router_scheme: it is http, but with router_ssl_key the port is https"
             )
         self._asks_clients = bool(settings.client_certs)
+        self._own = CertificateFolder(settings.data) if settings.domain else None
+        self._stamp = self._present_stamp()
+        self._is_placeholder = self._find_placeholder()
         listed = filter(None, map(self._options, settings.listeners))
         self._servers = {
             options: tls
@@ -65,9 +91,74 @@ class Certificates:
         return self._servers.get(options) if options else None
 
     def _options(self, purpose: str) -> _Options | None:
-        if self._asks_clients and purpose in _OF_ENDPOINT:
-            return _PUBLIC._replace(asks_clients=True)
-        return _BY_PURPOSE.get(purpose)
+        options = _BY_PURPOSE.get(purpose)
+        if options is not _PUBLIC:
+            return options
+        options = _OWN if self._own is not None else _PUBLIC
+        asks_clients = self._asks_clients and purpose in _OF_ENDPOINT
+        return options._replace(asks_clients=asks_clients)
+
+    def public(self) -> PublicCertificate | None:
+        """That of the public ports, if they speak TLS."""
+        for options, tls in self._servers.items():
+            if options.certificate == _ROUTER.certificate:
+                continue
+            expires = tls.expires.timestamp()
+            if self._own is None:
+                return PublicCertificate(tls.names, expires)
+            failure = self._own.read().failure
+            words = failure.words if failure is not None else ""
+            return PublicCertificate(tls.names, expires, self._is_placeholder, words)
+        return None
+
+    def health(self, now: float) -> dict[str, object] | None:
+        """What `/health` says of it. `now`: epoch seconds."""
+        public = self.public()
+        if public is None:
+            return None
+        is_valid = not public.is_placeholder and public.expires > now
+        return {
+            "status": "OK" if is_valid else "NOT OK",
+            "names": list(public.names),
+            "days_left": int(self._seconds_left(now) // DAY),
+            **({"failure": public.failure} if public.failure else {}),
+        }
+
+    async def watch(self, metrics: Metrics, clock: Clock, *, reports: bool) -> None:
+        """Until cancelled, take a new certificate by ACME. `reports`: for one of the workers, which
+        says how long the public one is valid.
+        """
+        left = metrics.gauge(CERTIFICATE_LEFT)
+        while True:
+            if (stamp := self._present_stamp()) != self._stamp:
+                await asyncio.to_thread(self.reload, clock())
+                self._stamp = (
+                    stamp  # of before: if the file has changed meanwhile, it is read again
+                )
+            if reports:
+                left.set(self._seconds_left(clock()))
+            await asyncio.sleep(until_next(WATCH_INTERVAL, time.monotonic()))
+
+    def _seconds_left(self, now: float) -> float:
+        for options, tls in self._servers.items():
+            if options.certificate != _ROUTER.certificate and not self._is_placeholder:
+                return tls.expires.timestamp() - now
+        return 0.0
+
+    def _find_placeholder(self) -> bool:
+        """Whether clients are served one."""
+        facts = self._own.served() if self._own is not None else None
+        return facts is not None and facts.is_placeholder
+
+    def _present_stamp(self) -> tuple[int, int] | None:
+        """Changes with the file of a certificate by ACME."""
+        if self._own is None:
+            return None
+        try:
+            found = self._own.certificate.stat()
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_ino
 
     def warn(self, now: float) -> None:
         """Log warnings about the files. `now`: epoch seconds."""
@@ -75,15 +166,21 @@ class Certificates:
             for warning in tls.warnings(now):
                 _log.warning(f"{options.certificate}: {warning}")
 
-    def reload(self, now: float) -> None:
-        """Read all files again, for new connections; may run in a thread. `now`: epoch seconds."""
+    def reload(self, now: float) -> list[str]:
+        """Read all files again, for new connections; may run in a thread. `now`: epoch seconds.
+
+        Returns what cannot be used, each with its option.
+        """
+        problems = []
         for options, tls in self._servers.items():
             try:
                 tls.reload()
             except TlsFileError as error:
+                option = getattr(options, error.part)
+                problems.append(f"{option}: {error}; the former one stays in use")
                 _log.error(
                     "A certificate cannot be used; the former one stays in use",
-                    option=getattr(options, error.part),
+                    option=option,
                     reason=str(error),
                 )
             else:
@@ -96,16 +193,21 @@ class Certificates:
         try:
             self.nodes.reload()
         except TlsFileError as error:
+            problems.append(f"router_ssl_ca: {error}; the former ones stay in use")
             _log.error(
                 "The CAs of other nodes cannot be read; the former ones stay in use",
                 option="router_ssl_ca",
                 reason=str(error),
             )
+        self._is_placeholder = self._find_placeholder()
         self.warn(now)
+        return problems
 
 
 def _load(settings: Settings, options: _Options) -> ServerTls | None:
     certificate, key = getattr(settings, options.certificate), getattr(settings, options.key)
+    if options.certificate == _OWN.certificate:
+        certificate = key = str(CertificateFolder(settings.data).certificate)
     dh_parameters = getattr(settings, options.dh_parameters) if options.dh_parameters else ""
     if not certificate and not key:
         return None

@@ -84,6 +84,7 @@ class IO:
     `instance`, `node_url`: end and beginning of its node ID, see `node_auth`; without WebSockets
     there is none, and every node is another one. `sibling_urls`: the beginning of the node IDs of
     other workers, to their index among the `siblings`. `broadcasts`: versions at the start.
+    `certificate`: what `/health` says of that of the public ports; None without TLS.
     `read_accounts`: None for those in the store. `is_alone`: see `StoreSharing`; None if it is not
     known.
     """
@@ -103,6 +104,7 @@ class IO:
     sibling_urls: Mapping[str, int] = field(default_factory=dict)
     broadcasts: Mapping[str, str] = field(default_factory=dict)
     account_connections: OpenConnections | None = None
+    certificate: Callable[[], Mapping[str, object] | None] = lambda: None
     is_alone: Callable[[], bool] | None = None
     read_accounts: Callable[[], Awaitable[Mapping[str, Account]]] | None = None
     make_nodes: Callable[..., Nodes] = Nodes
@@ -122,25 +124,20 @@ class Parts:
 
         # Limits
         self.refusals = LimitRefusals(metrics, monotonic=io.monotonic)
-        self.proxies = TrustedProxies(settings.trusted_networks)
-        self.connection_limits = ConnectionLimits(
-            self.proxies,
-            max_connections=connections_allowed(settings.max_tcp_connections),
-            max_per_address=settings.max_connections_per_address,
-            on_refused=self.refusals.add,
-        )
+        self.proxies = TrustedProxies()
+        self.connection_limits = ConnectionLimits(self.proxies, on_refused=self.refusals.add)
         """Of the connections to all public ports together."""
-        self.buffered = BufferedBytes(
-            settings.max_buffered_bytes, partial(self.refusals.add, "buffered_bytes")
-        )
+        self.buffered = BufferedBytes(on_given_up=partial(self.refusals.add, "buffered_bytes"))
         """What all public ports hold of unfinished messages."""
-        self.new_user_agents = TokenBuckets(settings.new_user_agents_rate, monotonic=io.monotonic)
+        self.new_user_agents = TokenBuckets(monotonic=io.monotonic)
         """For every way in which a client can create a record of a user agent."""
-        self.gone = GoneLimits(self.refusals, settings.gone_rate, monotonic=io.monotonic)
+        self.gone = GoneLimits(self.refusals, monotonic=io.monotonic)
         self.accounts: AccountLimits | None = None
         if settings.accounts_required:
             read = io.read_accounts or store.accounts.read
-            self.accounts = AccountLimits(self.refusals, read, io.account_connections, io.index)
+            self.accounts = AccountLimits(
+                self.refusals, read, io.account_connections, io.index, io.clock
+            )
 
         # What HTTP callers see
         self.errors = ErrorResponses(settings.errors_page)
@@ -156,13 +153,11 @@ class Parts:
         self.dockerflow = Dockerflow(
             store,
             metrics.shared,
-            routers=router_states(settings) if settings.has_endpoint else None,
             unused_uaid=self.placement.unused_uaid(),
+            certificate=io.certificate,
             clock=io.monotonic,
         )
-        self.log_check = LogCheck(
-            self.errors, self.requests, TokenBuckets(settings.log_check_rate), self.refusals
-        )
+        self.log_check = LogCheck(self.errors, self.requests, TokenBuckets(), self.refusals)
         senders = SendersPage(self.gone, io.siblings) if settings.has_endpoint else None
         self.internal_pages = InternalPages(self.dockerflow, metrics.shared, self.errors, senders)
 
@@ -190,6 +185,8 @@ class Parts:
 
         self.endpoint = EndpointParts(self) if settings.has_endpoint else None
         self.websockets = NodeParts(self) if settings.has_sockets else None
+        if self.endpoint and self.websockets and settings.has_one_address:
+            self.endpoint.app.websockets = self.websockets.upgrades
         self.hand_over = HandOver(
             io.siblings,
             self.placement,
@@ -197,6 +194,27 @@ class Parts:
             self.websockets.node if self.websockets else None,
             self.movers,
         )
+        self.apply(settings)
+
+    def apply(self, settings: Settings) -> None:
+        """Set what a reload may change (`Option.reloads`), besides what `Worker.reload` loads.
+
+        Rule: whatever the settings, this does not fail.
+        """
+        self.settings = settings
+        self.proxies.set(settings.trusted_networks)
+        self.connection_limits.max_connections = connections_allowed(settings.max_tcp_connections)
+        self.connection_limits.max_per_address = settings.max_connections_per_address
+        self.buffered.limit = settings.max_buffered_bytes
+        self.new_user_agents.set_rate(settings.new_user_agents_rate)
+        self.gone.set_rate(settings.gone_rate)
+        self.log_check.rates.set_rate(settings.log_check_rate)
+        if self.clients is not None and settings.client_certs:
+            self.clients.set(settings.client_certs)
+        if self.endpoint is not None:
+            self.endpoint.apply(settings)
+        if self.websockets is not None:
+            self.websockets.apply(settings)
 
     @property
     def _own_id(self) -> str:
@@ -210,7 +228,7 @@ class Parts:
         settings, io = self.settings, self.io
         if not (settings.is_only_node and settings.has_sockets and settings.has_endpoint):
             return ()
-        if settings.workers > 1 and settings.ssl_key:
+        if settings.workers > 1 and settings.has_tls:
             return ()
         ids = {index: instance_url(url, ANY_INSTANCE) for url, index in io.sibling_urls.items()}
         ids[io.index] = self._own_id
@@ -226,13 +244,9 @@ class EndpointParts:
         self.headers = headers = CommonHeaders(
             cors=not settings.no_cors, hsts_max_age=settings.hsts_max_age
         )
-        self.bridges = Bridges(
-            io.make_routers(settings, io.clock),
-            store,
-            metrics,
-            max_under_way=max(1, settings.max_requests // 2),
-        )
+        self.bridges = Bridges(io.make_routers(settings, io.clock), store, metrics)
         self.waker: UdpWaker | None = load_waker(settings)
+        self._stored_limits = StoredLimits(parts.refusals, monotonic=io.monotonic)
         self.router = UserAgentRouter(
             store,
             parts.registry,
@@ -241,22 +255,11 @@ class EndpointParts:
             self.bridges,
             metrics,
             store_first=settings.store_first,
-            limits=StoredLimits(
-                parts.refusals,
-                max_messages=settings.max_stored_messages,
-                max_bytes=settings.max_stored_bytes,
-                monotonic=io.monotonic,
-            ),
+            limits=self._stored_limits,
             wake=self.waker.wake if self.waker is not None else None,
             cache=NodeCache(monotonic=io.monotonic),
         )
-        limits = PushLimits(
-            parts.refusals,
-            endpoint_rate=settings.endpoint_rate,
-            sender_rate=settings.sender_rate,
-            vapid_required=settings.vapid_required,
-            allowed_senders=settings.allowed_senders,
-        )
+        self.limits = limits = PushLimits(parts.refusals)
         intake = Intake(
             tokens=tokens,
             limits=limits,
@@ -272,20 +275,20 @@ class EndpointParts:
             io.clock,
             parts.refusals,
             parts.connection_limits,
-            rate=settings.receipt_rate,
         )
         forwarding = None
         if settings.workers > 1 and io.siblings:
             forwarding = Forwarding(
                 parts.placement, io.siblings, tokens, parts.ring, metrics.counter(NODE_TIMEOUT)
             )
+        self._matrix = MatrixGateway(metrics, max_data=settings.max_data)
+        self._dockerflow = parts.dockerflow
         self.app = EndpointApp(
             push=PushHandler(
                 intake=intake,
                 verifier=Verifier(settings.public_endpoint_url),
                 gone=parts.gone,
                 receipts=self.receipts,
-                max_ttl=settings.max_notification_ttl,
                 block=headers.push,
             ),
             simplepush=SimplePushHandler(intake=intake, block=headers.simplepush),
@@ -301,7 +304,6 @@ class EndpointParts:
                 metrics=metrics,
                 proxies=parts.proxies,
                 new_user_agents=parts.new_user_agents,
-                changes_rate=settings.registration_rate,
                 refusals=parts.refusals,
                 accounts=parts.accounts,
             ),
@@ -316,15 +318,25 @@ class EndpointParts:
             headers=headers,
             clients=parts.clients,
             websocket_url=settings.public_websocket_url,
-            max_requests=settings.max_requests,
             forwarding=forwarding,
-            matrix=(
-                MatrixGateway(metrics, max_data=settings.max_data)
-                if settings.has_matrix_gateway
-                else None
-            ),
         )
         parts.sibling_ports[ENDPOINT] = self._answer
+
+    def apply(self, settings: Settings) -> None:
+        self.limits.set(
+            settings.endpoint_rate,
+            settings.sender_rate,
+            settings.vapid_required,
+            settings.allowed_senders,
+        )
+        self._stored_limits.set(settings.max_stored_messages, settings.max_stored_bytes)
+        self.receipts.senders.set_rate(settings.receipt_rate)
+        self.app.push.max_ttl = settings.max_notification_ttl
+        self.app.max_requests = settings.max_requests
+        self.app.registration.changes.set_rate(settings.registration_rate)
+        self.app.matrix = self._matrix if settings.has_matrix_gateway else None
+        self.bridges.max_under_way = max(1, settings.max_requests // 2)
+        self._dockerflow.routers = router_states(settings)
 
     def _answer(self, forwarded: ForwardedRequest) -> Any:
         return self.app.respond_here(forwarded.request())
@@ -337,40 +349,20 @@ class NodeParts:
         settings, io = parts.settings, parts.io
         self.broadcasts = Broadcasts(
             io.broadcasts,
-            max_names=settings.max_broadcasts,
             refused=io.metrics.counter(LIMIT_REFUSED, limit="broadcasts"),
         )
-        rules = Rules(
-            max_unacked=settings.max_unacked,
-            msg_limit=settings.msg_limit,
-            unacked_timeout=settings.unacked_timeout,
-            hello_timeout=settings.hello_timeout,
-            auto_ping_interval=settings.ping_interval,
-            auto_ping_timeout=settings.auto_ping_timeout,
-            close_timeout=settings.close_handshake_timeout,
-            env=settings.env,
-            simplepush=not settings.disable_simplepush,
-            wake_timeout=settings.wake_timeout,
-            more_info=f"{settings.errors_page}#{WEBSOCKET_ANCHOR}",
-        )
-        limits = UserAgentLimits(
-            parts.refusals,
-            parts.new_user_agents,
-            message_rate=settings.message_rate,
-            registration_rate=settings.registration_rate,
-            monotonic=io.monotonic,
-        )
+        self.new_connections = TokenBuckets(monotonic=io.monotonic)
+        limits = UserAgentLimits(parts.refusals, parts.new_user_agents, monotonic=io.monotonic)
         self.node = ConnectionNode(
             store=io.store,
             metrics=io.metrics,
             nodes=parts.nodes,
             registry=parts.registry,
             tokens=parts.tokens,
-            rules=rules,
+            rules=Rules(),
             limits=limits,
             wheel=io.wheel,
             clock=io.clock,
-            max_connections=settings.max_connections,
             connection_limits=parts.connection_limits,
             buffered=parts.buffered,
             placement=parts.placement,
@@ -389,6 +381,7 @@ class NodeParts:
             parts.log_check,
             parts.errors,
             parts.refusals,
+            self.new_connections,
             settings.public_websocket_url,
             f"{settings.public_endpoint_url}/",
         )
@@ -409,6 +402,26 @@ class NodeParts:
         for port, direction in ((OLDER, PREDECESSOR), (NEWER, SUCCESSOR)):
             others = OtherVersions(io.siblings, (direction,))
             parts.sibling_ports[port] = Answering(parts.registry, parts.ring, others)
+
+    def apply(self, settings: Settings) -> None:
+        self.new_connections.set_rate(settings.connection_rate)
+        self.broadcasts.max_names = settings.max_broadcasts
+        self.node.max_connections = settings.max_connections
+        self.node.limits.set_rates(settings.message_rate, settings.registration_rate)
+        # Sessions that are open keep theirs, except for the times of pings.
+        self.node.rules = Rules(
+            max_unacked=settings.max_unacked,
+            msg_limit=settings.msg_limit,
+            unacked_timeout=settings.unacked_timeout,
+            hello_timeout=settings.hello_timeout,
+            auto_ping_interval=settings.ping_interval,
+            auto_ping_timeout=settings.auto_ping_timeout,
+            close_timeout=settings.close_handshake_timeout,
+            env=settings.env,
+            simplepush=not settings.disable_simplepush,
+            wake_timeout=settings.wake_timeout,
+            more_info=f"{settings.errors_page}#{WEBSOCKET_ANCHOR}",
+        )
 
 
 def compose(settings: Settings, io: IO, registry: Registry | None = None) -> Parts:

@@ -6,16 +6,19 @@ connections that came meanwhile.
 """
 
 import errno
+import os
 import resource
 import socket
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from functools import partial
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 from autopush.net.listener import enable_keepalive, limit_send_buffer
 from autopush.settings import Settings, StartupError
 from autopush.settings.addresses import LOOPBACK
+from autopush.settings.value_types import UNIX
 
 BACKLOG: Final = 65_535
 """Connections that may wait to be accepted, per socket, as far as `net.core.somaxconn` allows. What
@@ -24,6 +27,9 @@ finds the queue full is dropped, and its client tries again only after 1, 3, 7, 
 
 Sockets = dict[str, socket.socket]
 """The listening sockets of one worker, by purpose: see `Settings.listeners`."""
+
+SOCKET_MODE: Final = 0o666
+"""Of a Unix socket: the folder says who reaches it."""
 
 PUBLIC: Final = frozenset({"websocket", "endpoint", "proxied"})
 """Purposes of the public ports."""
@@ -35,12 +41,44 @@ MAX_INTERNAL: Final = 4096
 """Connections to the internal ports of a worker. Each other worker has up to nine."""
 
 
-def bind(settings: Settings, inherited: Sequence[Sockets] = ()) -> tuple[Settings, list[Sockets]]:
-    """Bind every port of the command for every worker; returns the settings with the ports bound.
-    Of the `inherited` sockets those are used that listen where they should.
+class PassedSocket(NamedTuple):
+    """A listening socket from the service manager, `name`: the purpose that its unit says, or any
+    other text.
+    """
 
-    Public ports are shared. The first worker has the internal port, the others one each, since
-    other nodes must reach exactly the worker that holds a connection.
+    name: str
+    sock: socket.socket
+
+
+class _Places(NamedTuple):
+    """Where the workers listen for one purpose. `ports`: of each worker, 0 for any, or only of the
+    first; `options`: that say so.
+    """
+
+    purpose: str
+    host: str
+    ports: Sequence[int]
+    options: Sequence[str]
+
+    @property
+    def are_shared(self) -> bool:
+        """The first worker has the internal port, the others one each, since other nodes must reach
+        exactly the worker that holds a connection.
+        """
+        return self.purpose != "router"
+
+
+def bind(
+    settings: Settings,
+    inherited: Sequence[Sockets] = (),
+    passed: Iterable[PassedSocket] = (),
+    managed: Collection[str] = (),
+) -> tuple[Settings, list[Sockets]]:
+    """Bind every port of the command for every worker; returns the settings with the ports bound.
+
+    Of the sockets `inherited` from a former version, by worker, those are used that listen where
+    they should. Those that the service manager has `passed` are all used, wherever they listen, and
+    inherited ones that it had passed to the former version, for the purposes `managed`.
 
     :raises StartupError: a port is in use or not allowed, or the inherited sockets are those of
         another number of workers
@@ -51,42 +89,93 @@ def bind(settings: Settings, inherited: Sequence[Sockets] = ()) -> tuple[Setting
         )
     taken: dict[str, list[socket.socket]] = {}
     ports: dict[str, int] = {}
+    wanted = [_places(settings, *each) for each in settings.listeners.items()]
     with ExitStack() as undo:
-        for purpose, option in settings.listeners.items():
-            port = getattr(settings, option)
-            send_buffer = settings.send_buffer if purpose in PUBLIC else None
-            if purpose == "router":
-                host = settings.router_address
-                numbers = [port, *settings.worker_router_ports]
+        given = _assigned(
+            [PassedSocket(name, undo.enter_context(sock)) for name, sock in passed], wanted
+        )
+        for places in wanted:
+            purpose, count = places.purpose, len(places.ports)
+            if purpose in managed:
+                sockets = [each[purpose] for each in inherited if purpose in each]
+            elif purpose in given:
+                enable_keepalive(given[purpose])
+                sockets = _for_each(count, given[purpose], undo)
             else:
-                # The report on memory is for debugging on this machine.
-                host = LOOPBACK if purpose == "memory" else settings.host
-                numbers = [port] * settings.workers
-            sockets = [each[purpose] for each in inherited if purpose in each]
-            if sockets and all(map(partial(_listens_at, host), numbers, sockets)):
-                taken[purpose] = sockets
-                if send_buffer is not None:
-                    for sock in sockets:
-                        limit_send_buffer(sock, send_buffer)
-            elif purpose == "router":
-                names = [option, *["worker_router_port"] * (len(numbers) - 1)]
-                taken[purpose] = [
-                    undo.enter_context(_bind(host, number, name))
-                    for number, name in zip(numbers, names, strict=True)
-                ]
-            else:
-                taken[purpose] = _bind_shared(
-                    host, settings.workers, option, port, undo, send_buffer
-                )
-            ports[option] = port_of(taken[purpose][0])
+                sockets = _inherited(inherited, places) or _bind_all(places, undo)
+            if purpose in PUBLIC:
+                for sock in sockets:
+                    limit_send_buffer(sock, settings.send_buffer)
+            taken[purpose] = sockets
+            if sockets[0].family != socket.AF_UNIX:
+                ports[places.options[0]] = port_of(sockets[0])
         undo.pop_all()
-    if not (settings.endpoint_port or "endpoint_port" in ports):
-        ports["endpoint_port"] = ports["port"]
     workers = [
-        {name: sockets[index] for name, sockets in taken.items()}
+        {name: sockets[index] for name, sockets in taken.items() if index < len(sockets)}
         for index in range(settings.workers)
     ]
     return settings.with_ports(**ports), workers
+
+
+def _places(settings: Settings, purpose: str, option: str) -> _Places:
+    port = getattr(settings, option)
+    if purpose == "router":
+        further = settings.worker_router_ports
+        options = [option, *["worker_router_port"] * len(further)]
+        return _Places(purpose, settings.router_address, [port, *further], options)
+    host = settings.tcp_host
+    if purpose == "memory":  # for debugging on this machine
+        host = LOOPBACK
+    elif option == "port":
+        host = settings.host
+    count = 1 if purpose == "http" else settings.workers  # no worker accepts there
+    return _Places(purpose, host, [port] * count, [option] * count)
+
+
+def _inherited(inherited: Sequence[Sockets], places: _Places) -> list[socket.socket]:
+    """Those that listen there, if any: of that purpose, or of another one that they had in the
+    former version.
+    """
+    others = inherited[0] if inherited and all(places.ports) else ()
+    for former in (places.purpose, *others):
+        sockets = [each[former] for each in inherited if former in each]
+        is_there = map(partial(_listens_at, places.host), places.ports, sockets)
+        if len(sockets) == len(places.ports) and all(is_there):
+            return sockets
+    return []
+
+
+def _assigned(
+    passed: Sequence[PassedSocket], wanted: Sequence[_Places]
+) -> dict[str, socket.socket]:
+    """By purpose: of that name, else at that port; a single one else is the public port."""
+    shared = [each for each in wanted if each.are_shared]
+    assigned: dict[str, socket.socket] = {}
+    for name, sock in passed:
+        fitting = [each.purpose for each in shared if each.purpose == name]
+        fitting += [each.purpose for each in shared if _is_port(sock, each)]
+        if len(passed) == 1:
+            fitting += [each.purpose for each in shared if each.options[0] == "port"]
+        purpose = next((each for each in fitting if each not in assigned), None)
+        if purpose is None:
+            names, where = ", ".join(each.purpose for each in shared), sock.getsockname()
+            raise StartupError(
+                f"the service manager passes a socket at {where}, named {name!r}, that no option "
+                f"asks for; its FileDescriptorName= may be one of {names}"
+            )
+        assigned[purpose] = sock
+    return assigned
+
+
+def _for_each(workers: int, sock: socket.socket, undo: ExitStack) -> list[socket.socket]:
+    """One listening socket for all workers."""
+    return [sock, *(undo.enter_context(sock.dup()) for _ in range(workers - 1))]
+
+
+def _is_port(sock: socket.socket, places: _Places) -> bool:
+    if sock.family == socket.AF_UNIX:
+        return bool(UNIX + sock.getsockname() == places.host)
+    return 0 != port_of(sock) == places.ports[0]
 
 
 def check_address(host: str, option: str) -> None:
@@ -118,33 +207,46 @@ def close(sockets: Mapping[Any, socket.socket]) -> None:
         sock.close()
 
 
-def _bind_shared(
-    host: str, workers: int, option: str, port: int, undo: ExitStack, send_buffer: int | None
-) -> list[socket.socket]:
-    if workers == 1:
-        return [undo.enter_context(_bind(host, port, option, send_buffer=send_buffer))]
+def _bind_all(places: _Places, undo: ExitStack) -> list[socket.socket]:
+    """`undo`: closes those bound so far, if a further one cannot be."""
+    host, (first, *_), (option, *_) = places.host, places.ports, places.options
+    count = len(places.ports)
+    if not places.are_shared or count == 1:
+        return [
+            undo.enter_context(_bind(host, port, name))
+            for port, name in zip(places.ports, places.options, strict=True)
+        ]
+    if host.startswith(UNIX):
+        return _for_each(count, undo.enter_context(_bind(host, first, option)), undo)
     # First without SO_REUSEPORT: it fails where another program listens, which the rest would not.
-    with _bind(host, port, option, listen=False) as probe:
+    with _bind(host, first, option, listen=False) as probe:
         port = port_of(probe)
-    return [
-        undo.enter_context(_bind(host, port, option, send_buffer=send_buffer, reuse_port=True))
-        for _ in range(workers)
-    ]
+    return [undo.enter_context(_bind(host, port, option, reuse_port=True)) for _ in range(count)]
+
+
+def is_shared(sock: socket.socket) -> bool:
+    """Whether all workers accept from this very socket, of several."""
+    return not sock.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT)
 
 
 def _listens_at(host: str, port: int, sock: socket.socket) -> bool:
     """`port`: 0 for any."""
-    address = resolve(host, port)[3][0]
-    return bool(sock.getsockname()[0] == address and port in (0, port_of(sock)))
+    address = resolve(host, port)[3]
+    if sock.family == socket.AF_UNIX:
+        return bool(sock.getsockname() == address)
+    return bool(sock.getsockname()[0] == address[0] and port in (0, port_of(sock)))
 
 
 def resolve(
     host: str, port: int
-) -> tuple[socket.AddressFamily, socket.SocketKind, int, tuple[Any, ...]]:
-    """Family, type, protocol and address to listen at.
+) -> tuple[socket.AddressFamily, socket.SocketKind, int, tuple[Any, ...] | str]:
+    """Family, type, protocol and address to listen at. `host`: `port` counts unless it is the path
+    of a socket.
 
     :raises StartupError: there is no such address
     """
+    if host.startswith(UNIX):
+        return socket.AF_UNIX, socket.SOCK_STREAM, 0, host.removeprefix(UNIX)
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -161,7 +263,6 @@ def _bind(
     port: int,
     option: str,
     *,
-    send_buffer: int | None = None,
     reuse_port: bool = False,
     listen: bool = True,
 ) -> socket.socket:
@@ -174,22 +275,38 @@ def _bind(
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if reuse_port:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        enable_keepalive(sock)
-        if send_buffer is not None:
-            limit_send_buffer(sock, send_buffer)
-        sock.bind(address)
+        if isinstance(address, str):
+            _remove_stale(Path(address))
+            sock.bind(address)
+            os.chmod(address, SOCKET_MODE)
+        else:
+            enable_keepalive(sock)
+            sock.bind(address)
         if listen:
             sock.listen(BACKLOG)
         sock.setblocking(False)
     except OSError as error:
         sock.close()
-        reason = error.strerror
+        reason, flag = error.strerror, option.replace("_", "-")
         if error.errno == errno.EADDRINUSE:
-            flag = option.replace("_", "-")
             reason = f"the port is in use; choose another with --{flag}"
-        where = f"{host} port {port} ({option})" if port else host
+            if family == socket.AF_UNIX:
+                reason = "something listens there, or it is no socket"
+        elif error.errno == errno.EACCES and 0 < port < 1024 and family != socket.AF_UNIX:
+            reason = (
+                "ports below 1024 need a right: AmbientCapabilities=CAP_NET_BIND_SERVICE in the "
+                f"unit of systemd, or root; or choose another with --{flag}"
+            )
+        where = f"{host} port {port} ({option})" if port and family != socket.AF_UNIX else host
         raise StartupError(f"cannot listen on {where}: {reason}") from None
     return sock
+
+
+def _remove_stale(path: Path) -> None:
+    """Remove the socket of a process that has ended."""
+    with suppress(FileNotFoundError), socket.socket(socket.AF_UNIX) as client:
+        if path.is_socket() and client.connect_ex(str(path)) == errno.ECONNREFUSED:
+            path.unlink()
 
 
 def port_of(sock: socket.socket) -> int:

@@ -10,6 +10,7 @@ from autopush.api.browsers import for_own_names
 from autopush.limits import LimitRefusals
 from autopush.net.client_limits import BufferedBytes, ConnectionLimits, TrustedProxies
 from autopush.net.http_messages import NO_HEADERS, Handler, HeaderBlock, Limits, Request, Response
+from autopush.net.http_parser import OTHER_PROTOCOL
 from autopush.net.http_server import HttpServer
 from autopush.net.listener import Listener
 from autopush.net.timers import TimerWheel
@@ -20,14 +21,15 @@ from autopush.service.listeners import (
     Sockets,
     close,
     internal_connections_allowed,
+    is_shared,
     port_of,
 )
 from autopush.settings import Settings
 from autopush.telemetry import logs
 from autopush.telemetry.logs import RepeatLimiter
 
-PROXY_REPORT_INTERVAL: Final = 60.0
-"""Seconds between two log lines about connections without the header of the PROXY protocol."""
+MISLED_INTERVAL: Final = 60.0
+"""Seconds between two log lines about clients that speak another protocol than the port."""
 TLS_SHUTDOWN_TIMEOUT: Final = 5.0
 """Seconds a client has to answer a TLS close_notify before TCP is closed."""
 
@@ -65,7 +67,7 @@ class Ports:
         """Each with the purpose of its socket."""
         self._public: list[HttpServer] = []
         self._listeners: list[asyncio.Server | Listener] = []
-        self._proxy_lines = RepeatLimiter(1, PROXY_REPORT_INTERVAL)
+        self._misled_lines = RepeatLimiter(1, MISLED_INTERVAL)
 
     def __contains__(self, purpose: str) -> bool:
         return purpose in self.sockets
@@ -86,6 +88,8 @@ class Ports:
         """
 
         def error_response(status: int, reason: str) -> Response:
+            if reason.startswith(OTHER_PROTOCOL):  # such a client may not show the answer
+                self._log_misled("A client speaks another protocol", reason, port=purpose)
             response = self.error_response(status, reason)
             response.block = block
             return response
@@ -120,7 +124,7 @@ class Ports:
         for server, purpose in self._servers:
             own = self.sockets[purpose].dup()  # each listener closes its own
             self._listeners.append(await self._listen(server, purpose, own))
-            if purpose in self.next_sockets and purpose in PUBLIC:
+            if purpose in self.next_sockets and purpose in PUBLIC and not is_shared(own):
                 shared = self.next_sockets[purpose].dup()
                 self._listeners.append(await self._listen(server, purpose, shared))
 
@@ -130,7 +134,9 @@ class Ports:
         tls, proxied = self.certificates.of(purpose), purpose == "proxied"
         if tls is None and not proxied:
             loop = asyncio.get_running_loop()
-            return await loop.create_server(server.protocol, sock=sock, backlog=BACKLOG)
+            is_unix = sock.family == socket.AF_UNIX
+            create = loop.create_unix_server if is_unix else loop.create_server
+            return await create(server.protocol, sock=sock, backlog=BACKLOG)
         listener = Listener(
             sock,
             server.protocol,
@@ -140,8 +146,7 @@ class Ports:
             handshake_timeout=self.settings.open_handshake_timeout,
             shutdown_timeout=TLS_SHUTDOWN_TIMEOUT,
             limits=server.connection_limits,
-            connection_rate=server.connection_rate,
-            on_refused=self._log_proxy_refused,
+            on_refused=self._log_refused,
         )
         listener.start()
         return listener
@@ -166,6 +171,9 @@ class Ports:
         if not keep_sockets:
             close(self.sockets)
 
-    def _log_proxy_refused(self, proxy: str, reason: str) -> None:
-        if (count := self._proxy_lines.admit("")) is not None:
-            _log.warning("Connections without PROXY header", proxy=proxy, reason=reason, **count)
+    def _log_refused(self, proxy: str, reason: str) -> None:
+        self._log_misled("Connections without PROXY header", reason, proxy=proxy)
+
+    def _log_misled(self, event: str, reason: str, **fields: str) -> None:
+        if (count := self._misled_lines.admit(event)) is not None:
+            _log.warning(event, reason=reason, **fields, **count)

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 import uvloop
@@ -28,10 +29,12 @@ from autopush.service.certificates import Certificates
 from autopush.service.data_folder import prepare_data_folder
 from autopush.service.hand_over import HAND_OVER_TIMEOUT
 from autopush.service.listeners import PUBLIC, bind, close, port_of
+from autopush.service.own_certificate import keep_certificate, prepare_certificate
+from autopush.service.reload import Reloading
 from autopush.service.sharing import StoreSharing
 from autopush.service.storage import check_keys, divide, report_damage, report_empty_file, try_store
-from autopush.service.supervisor import Supervisor, Watchdog, WorkerSlot
-from autopush.service.systemd import ServiceManager
+from autopush.service.supervisor import Companion, Supervisor, Watchdog, WorkerSlot
+from autopush.service.systemd import ServiceManager, passed_sockets
 from autopush.service.upgrade import Predecessor, ServiceUpgrade
 from autopush.service.worker import SERVE_AGAIN, serve
 from autopush.settings import STARTUP_FAILED, Settings, StartupError
@@ -109,21 +112,24 @@ class StopSignal:
         self._cancel()
 
 
-def run(settings: Settings) -> int:
-    """Serve until SIGTERM or SIGINT; returns the exit code.
+def run(settings: Settings, read: Callable[[], Settings]) -> int:
+    """Serve until SIGTERM or SIGINT; returns the exit code. `read`: the settings again, checked.
 
     :raises StartupError: the start failed
     """
     stop = StopSignal()
     try:
         with stop.handled():
-            return _run(settings, stop)
+            return _run(settings, read, stop)
     except StartStopped:
         _log.info("Stopped during the start")
         return 0
 
 
-def _run(settings: Settings, stop: StopSignal) -> int:
+def _run(settings: Settings, read: Callable[[], Settings], stop: StopSignal) -> int:
+    started = settings
+    if settings.domain:
+        prepare_certificate(settings)
     certificates = Certificates(settings)
     if settings.no_aws:
         os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
@@ -136,7 +142,12 @@ def _run(settings: Settings, stop: StopSignal) -> int:
         auth_needed=settings.has_endpoint,
     )
     predecessor = Predecessor()
-    settings, sockets = bind(settings, predecessor.listeners)
+    passed = passed_sockets()
+    settings, sockets = bind(settings, predecessor.listeners, passed, predecessor.managed)
+    of_manager = {each.sock for each in passed}
+    managed = predecessor.managed or [
+        purpose for each in sockets for purpose, sock in each.items() if sock in of_manager
+    ]
     predecessor.close_unused(sockets)
     announce_addresses(settings)
     if settings.has_endpoint and (routers := configured_routers(settings)):
@@ -172,12 +183,14 @@ def _run(settings: Settings, stop: StopSignal) -> int:
             settings.node_url(port_of(each["router"])) for each in sockets if "router" in each
         ],
         sharing=sharing,
+        managed=managed,
         instances=predecessor.instances or [new_instance() for _ in sockets],
         successors=successors,
         account_connections=OpenConnections(settings.workers),
     )
     with closing(ServiceManager()) as manager:
-        return _serve(service, manager, predecessor, stop)
+        reloading = Reloading(settings, started, read)
+        return _serve(service, manager, predecessor, reloading, stop)
 
 
 def _saved(settings: Settings, keys: ServiceKeys, stop: StopSignal) -> ServiceKeys:
@@ -199,7 +212,11 @@ def _saved(settings: Settings, keys: ServiceKeys, stop: StopSignal) -> ServiceKe
 
 
 def _serve(
-    service: ServiceContext, manager: ServiceManager, predecessor: Predecessor, stop: StopSignal
+    service: ServiceContext,
+    manager: ServiceManager,
+    predecessor: Predecessor,
+    reloading: Reloading,
+    stop: StopSignal,
 ) -> int:
     settings = service.settings
     metrics = service.metrics
@@ -212,12 +229,18 @@ def _serve(
             service.account_connections.clear(index)
         instances[index] = new_instance()
 
+    def present() -> ServiceContext:
+        """With the settings of the last reload, for a worker that begins after it."""
+        now = reloading.settings
+        broadcasts = service.broadcasts if now.has_broadcasts_of(settings) else {}
+        return replace(service, settings=now, broadcasts=broadcasts)
+
     def renew_successors() -> None:
         successors[:] = add_successors(service.siblings)
 
     def on_upgrade_failed() -> None:
         manager.report_return(time.monotonic())
-        if settings.workers > 1:  # else the worker of this process still uses the former ones
+        if settings.is_supervised:  # else the worker of this process still uses the former ones
             renew_successors()
 
     upgrade = ServiceUpgrade(
@@ -227,13 +250,14 @@ def _serve(
         successors=successors,
         instances=instances,
         sharing=service.sharing,
+        managed=service.managed,
     )
 
     def on_all_ready() -> None:
         announce(settings)
         predecessor.report_ready()
 
-    if settings.workers == 1:
+    if not settings.is_supervised:
 
         def on_ready() -> None:
             on_all_ready()
@@ -242,7 +266,7 @@ def _serve(
         logs.start_background()
         with closing(upgrade):
             while True:
-                serving = serve(service, 0, on_ready, upgrade=upgrade)
+                serving = serve(present(), 0, on_ready, reloads=reloading, upgrade=upgrade)
                 code = stop.run(serving, uvloop.new_event_loop)
                 if code != SERVE_AGAIN:
                     return code
@@ -254,11 +278,12 @@ def _serve(
         _close_unused(service, slot.index)
         try:
             serving = serve(
-                service,
+                present(),
                 slot.index,
                 slot.report_ready,
                 parent_pipe=slot.parent_pipe,
-                reload=slot.reload,
+                reloads=slot.messages,
+                has_reloaded=slot.has_reloaded,
             )
             return stop.run(serving, uvloop.new_event_loop)
         except StartupError as error:
@@ -273,8 +298,14 @@ def _serve(
         on_ended=on_ended,
         watchdog=Watchdog(settings.watchdog_timeout, lambda: metrics.per_worker(WORKER_HEARTBEAT)),
         manager=manager,
+        reloading=reloading,
         upgrade=upgrade,
         drain=HAND_OVER_TIMEOUT + settings.upgrade_drain,
+        companion=(
+            Companion("process of the certificate", partial(keep_certificate, service))
+            if settings.domain
+            else None
+        ),
     )
     # Workers share these objects as long as nobody writes to their pages, which a collection does.
     gc.collect()
@@ -307,7 +338,9 @@ def announce(settings: Settings) -> None:
     page = f"start page {settings.public_endpoint_url}/"
     websocket = f"WebSocket {settings.public_websocket_url}"
     node_api = f"node API {settings.node_host}:{settings.router_port}"
-    http = f"HTTP{'S' * bool(settings.ssl_key)} {url_host(settings.host)}:{settings.port}"
+    http = f"HTTP{'S' * settings.has_tls} {url_host(settings.host)}:{settings.port}"
+    if settings.unix_socket:
+        http = f"HTTP {settings.host}"
     store = f"store {settings.store_place}"
     match settings.command:
         case "connection":
@@ -325,7 +358,11 @@ def announce(settings: Settings) -> None:
 def announce_addresses(settings: Settings) -> None:
     """Log where the ports listen."""
     ports: dict[str, str | int] = {"host": settings.host}
-    ports |= {purpose: getattr(settings, name) for purpose, name in settings.listeners.items()}
+    ports |= {
+        purpose: getattr(settings, name)
+        for purpose, name in settings.listeners.items()
+        if not (settings.unix_socket and name == "port")
+    }
     router = ""
     if settings.has_sockets:
         where = _where(settings.router_address)
@@ -345,7 +382,9 @@ def _close_unused(service: ServiceContext, index: int) -> None:
             close(pairs)
     close(dict(enumerate(service.successors)))  # of the main process, for the next version
     for number, sockets in enumerate(service.sockets):
-        if number == (index + 1) % service.settings.workers:
+        if number == index:
+            close({name: each for name, each in sockets.items() if name == "http"})
+        elif number == (index + 1) % service.settings.workers:
             close({name: each for name, each in sockets.items() if name not in PUBLIC})
-        elif number != index:
+        else:
             close(sockets)

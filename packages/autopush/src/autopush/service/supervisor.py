@@ -7,6 +7,7 @@ signal, a worker or a restart is due.
 import multiprocessing
 import os
 import signal
+import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,9 +17,10 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
 from typing import Final
 
+from autopush.service.reload import Reloading, message_pair, read_reply, send_settings
 from autopush.service.systemd import ServiceManager
 from autopush.service.upgrade import ServiceUpgrade
-from autopush.settings import STARTUP_FAILED
+from autopush.settings import STARTUP_FAILED, Settings
 from autopush.telemetry import logs
 from keytables.retries import Backoff
 
@@ -46,8 +48,10 @@ class WorkerSlot:
     parent_pipe: int
     """File descriptor that reads end of file when the parent is gone."""
     ready_pipe: Connection
-    reload: bool = False
-    """Whether a reload was requested since the parent has read the files."""
+    messages: socket.socket
+    """To the parent, see `reload_from`."""
+    has_reloaded: bool = False
+    """Whether there was a reload since the parent has read the certificates."""
 
     def report_ready(self) -> None:
         with suppress(BrokenPipeError):  # the parent is gone, as `parent_pipe` shows too
@@ -125,10 +129,23 @@ class _WorkerProcess:
         self.process: ForkProcess | None = None
         self.started = 0.0
         self.ready_pipe: Connection | None = None
+        self.messages: socket.socket | None = None
         self.is_ready = False
         self.ready_at = 0.0
         self.is_replaced = False
         """Whether it was told to end, so that another one takes its place."""
+        self.restarts = Restarts()
+
+
+class Companion:
+    """A process beside the workers. `run` gets the descriptor that reads end of file when the
+    parent is gone, and returns the exit code. It ends at SIGUSR2 too, and has SIGHUP passed on.
+    """
+
+    def __init__(self, name: str, run: Callable[[int], int]) -> None:
+        self.name, self.run = name, run
+        self.process: ForkProcess | None = None
+        self.started = 0.0
         self.restarts = Restarts()
 
 
@@ -139,8 +156,9 @@ class Supervisor:
     `run_worker` runs in the child, with SIGTERM at its default and SIGINT ignored, and returns the
     exit code. `on_ready` is called once, when all workers are ready; `on_ended` with the index of
     each worker that has ended. A worker that `watchdog` finds frozen is killed and restarted; a
-    starting one is not watched, as it may have to wait for the store. `upgrade`: for SIGUSR2;
-    `drain`: seconds that the workers have then to end, besides the grace period.
+    starting one is not watched, as it may have to wait for the store. `reloading`: for SIGHUP;
+    `upgrade`: for SIGUSR2; `drain`: seconds that the workers have then to end, besides the grace
+    period.
 
     The parent holds one end of a pipe that it never writes to: however the parent ends, every
     worker reads end of file and stops.
@@ -154,8 +172,10 @@ class Supervisor:
     grace_period: float = GRACE_PERIOD
     watchdog: Watchdog
     manager: ServiceManager
+    reloading: Reloading
     upgrade: ServiceUpgrade
     drain: float = 0.0
+    companion: Companion | None = None
 
     def __post_init__(self) -> None:
         self._workers = [_WorkerProcess(index) for index in range(self.count)]
@@ -163,18 +183,18 @@ class Supervisor:
         self._all_were_ready = False
         self._exit_code: int | None = None
         self._is_draining = False
-        self._reloaded = False
+        self._has_reloaded = False
         self._kill_at: float | None = None
 
     def run(self) -> int:
         """Run them until SIGTERM or SIGINT; returns the exit code.
 
-        SIGHUP is passed on to the workers, which reload their files; it is blocked in a child until
-        `run_worker` unblocks it. SIGUSR2 starts the next version; once that is ready, the workers
-        get it too, as the signal to end when they have no clients. On SIGTERM and SIGINT every
-        worker gets SIGTERM, and SIGKILL after `grace_period` seconds; the result is 0. It is
-        `STARTUP_FAILED` when a worker ends with that code before all were ready; then the others
-        are stopped.
+        On SIGHUP the settings are read again and sent to the workers; reading may take a moment.
+        SIGUSR2 starts the next version; once that is ready, the workers get it too, as the signal
+        to end when they have no clients. Both signals are blocked in a child until `run_worker`
+        unblocks them. On SIGTERM and SIGINT every worker gets SIGTERM, and SIGKILL after
+        `grace_period` seconds; the result is 0. It is `STARTUP_FAILED` when a worker ends with that
+        code before all were ready; then the others are stopped.
         """
         self._parent_pipe = os.pipe()
         try:
@@ -193,23 +213,25 @@ class Supervisor:
                 for worker in self._workers:
                     if worker.restarts.at is not None and worker.restarts.at <= now:
                         self._start(worker, now)
+                self._start_companion(now)
                 self._kill_frozen(now)
-            elif not self._running():
+            elif not self._processes():
                 return self._exit_code
             elif self._kill_at is not None and self._kill_at <= now:
                 self._kill()
             pipes = [worker.ready_pipe for worker in self._workers if worker.ready_pipe]
-            ends = [process.sentinel for _, process in self._running()]
+            ends = [process.sentinel for process in self._processes()]
             if self.upgrade.pipe is not None:
                 ends.append(self.upgrade.pipe)
             if self._is_draining and self.upgrade.successor is not None:
                 ends.append(self.upgrade.successor)
-            events = wait([signals, *pipes, *ends], self._timeout())
+            messages = [worker.messages for worker in self._workers if worker.messages]
+            events = wait([signals, *pipes, *messages, *ends], self._timeout())
             # Signals first: a worker that ended by a signal sent to all is not to be restarted.
             received = _read_signals(signals)
             if not received.isdisjoint(_STOP_SIGNALS):
                 self._stop(0)
-            elif signal.SIGHUP in received:
+            elif signal.SIGHUP in received or self.reloading.is_wanted:
                 self._reload()
             elif signal.SIGUSR2 in received:
                 self._begin_upgrade()
@@ -224,8 +246,15 @@ class Supervisor:
             for worker, process in self._running():
                 if process.sentinel in events:
                     self._ended(worker, process)
-                elif worker.ready_pipe in events:
+                    continue
+                if worker.ready_pipe in events:
                     self._read_ready(worker)
+                if worker.messages in events and worker.messages is not None:
+                    self.reloading.note(worker.index, read_reply(worker.messages))
+            self.reloading.expire(time.monotonic())
+            companion = self.companion
+            if companion and companion.process and companion.process.sentinel in events:
+                self._companion_ended(companion, companion.process)
             if not self._all_were_ready and all(worker.is_ready for worker in self._workers):
                 self._all_were_ready = True
                 if self._exit_code is None:
@@ -235,10 +264,25 @@ class Supervisor:
     def _running(self) -> list[tuple[_WorkerProcess, ForkProcess]]:
         return [(each, each.process) for each in self._workers if each.process is not None]
 
+    def _processes(self) -> list[ForkProcess]:
+        """All that run, with the companion's."""
+        processes = [process for _, process in self._running()]
+        if self.companion is not None and self.companion.process is not None:
+            processes.append(self.companion.process)
+        return processes
+
+    def _send_all(self, number: signal.Signals) -> None:
+        for process in self._processes():
+            if process.pid is not None:
+                os.kill(process.pid, number)
+
     def _timeout(self) -> float | None:
-        times = [self.manager.due, self.upgrade.due]
+        if self.reloading.is_wanted:
+            return 0.0
+        times = [self.manager.due, self.upgrade.due, self.reloading.due]
         if self._exit_code is None:
             times += [self.watchdog.due, *(worker.restarts.at for worker in self._workers)]
+            times.append(self.companion.restarts.at if self.companion else None)
         else:
             times.append(self._kill_at)
         due = [at for at in times if at is not None]
@@ -246,26 +290,75 @@ class Supervisor:
 
     def _start(self, worker: _WorkerProcess, now: float) -> None:
         reader, writer = _FORK.Pipe(duplex=False)
-        slot = WorkerSlot(worker.index, self._parent_pipe[0], writer, self._reloaded)
-        process = _FORK.Process(target=self._run_child, args=(slot,))
-        # A signal that comes between the fork and the child's own handlers must end the child, not
-        # write into the parent's wake-up pipe, which the child still has.
-        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        messages, for_worker = message_pair()
+        slot = WorkerSlot(
+            worker.index, self._parent_pipe[0], writer, for_worker, self._has_reloaded
+        )
         try:
-            process.start()
+            process = self._fork(lambda: self.run_worker(slot))
         except OSError as error:
             reader.close()
+            messages.close()
             reason = error.strerror
             _log.error("Cannot start a worker", worker=worker.index, reason=reason)
             worker.restarts.schedule(now)
             return
         finally:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
             writer.close()
+            for_worker.close()
         worker.process, worker.started, worker.ready_pipe = process, now, reader
+        worker.messages = messages
         worker.is_replaced, worker.restarts.at = False, None
+        if (settings := self.reloading.wanted) is not None:
+            self.reloading.expect(worker.index)
+            self._send(worker, settings)
 
-    def _run_child(self, slot: WorkerSlot) -> None:
+    def _start_companion(self, now: float) -> None:
+        companion = self.companion
+        if companion is None or companion.restarts.at is None or companion.restarts.at > now:
+            return
+        run = companion.run
+        try:
+            companion.process = self._fork(lambda: run(self._parent_pipe[0]))
+        except OSError as error:
+            _log.error(f"Cannot start the {companion.name}", reason=error.strerror)
+            companion.restarts.schedule(now)
+            return
+        companion.started, companion.restarts.at = now, None
+
+    def _companion_ended(self, companion: Companion, process: ForkProcess) -> None:
+        process.join()
+        code, pid = process.exitcode or 0, process.pid
+        process.close()
+        companion.process = None
+        if self._exit_code is not None:
+            return
+        now = time.monotonic()
+        uptime = now - companion.started
+        if code == 0:  # told to end for a next version, which has failed
+            companion.restarts.schedule(now, uptime)
+            return
+        _log.error(
+            f"The {companion.name} ended and is restarted",
+            pid=pid,
+            cause=_cause(code),
+            uptime=round(uptime, 3),
+            delay=companion.restarts.schedule(now, uptime),
+        )
+
+    def _fork(self, run: Callable[[], int]) -> ForkProcess:
+        """A child that does so. :raises OSError: there is no room for it"""
+        process = _FORK.Process(target=self._run_child, args=(run,))
+        # A signal that comes between the fork and the child's own handlers must end the child, not
+        # write into the parent's wake-up pipe, which the child still has.
+        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        try:
+            process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+        return process
+
+    def _run_child(self, run: Callable[[], int]) -> None:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         # Ctrl-C reaches the whole group. Only the parent handles it: otherwise a worker could end,
@@ -273,9 +366,12 @@ class Supervisor:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOP_SIGNALS)
         os.close(self._parent_pipe[1])
+        for each in self._workers:
+            if each.messages is not None:
+                each.messages.close()
         logs.start_background()
         try:
-            sys.exit(self.run_worker(slot))
+            sys.exit(run())
         finally:
             logs.shutdown()
 
@@ -297,6 +393,10 @@ class Supervisor:
         if worker.ready_pipe is not None:
             worker.ready_pipe.close()
             worker.ready_pipe = None
+        if worker.messages is not None:
+            worker.messages.close()
+            worker.messages = None
+        self.reloading.note(worker.index, None)
         if self._exit_code is not None:
             return
         if code == STARTUP_FAILED and not self._all_were_ready:
@@ -312,7 +412,7 @@ class Supervisor:
             "A worker ended and is restarted",
             worker=worker.index,
             pid=pid,
-            cause=f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}",
+            cause=_cause(code),
             uptime=round(uptime, 3),
             delay=worker.restarts.schedule(now, uptime),
         )
@@ -333,10 +433,22 @@ class Supervisor:
 
     def _reload(self) -> None:
         logs.reopen()
-        self._reloaded = True
-        for _, process in self._running():
-            if process.pid is not None:
-                os.kill(process.pid, signal.SIGHUP)
+        self._has_reloaded = True
+        if self.companion is not None and self.companion.process is not None:
+            assert self.companion.process.pid is not None
+            os.kill(self.companion.process.pid, signal.SIGHUP)
+        ends = self._exit_code is not None
+        refusal = "this process ends, or its next version serves already" if ends else ""
+        running = [worker for worker, _ in self._running()]
+        settings = self.reloading.begin((worker.index for worker in running), refusal)
+        if settings is not None:
+            for worker in running:
+                self._send(worker, settings)
+
+    def _send(self, worker: _WorkerProcess, settings: Settings) -> None:
+        assert worker.messages is not None
+        if (failure := send_settings(worker.messages, settings)) is not None:
+            self.reloading.note(worker.index, failure)
 
     def _begin_upgrade(self) -> None:
         if self._exit_code is None and self._all_were_ready:
@@ -353,9 +465,7 @@ class Supervisor:
         self._exit_code = exit_code
         self._is_draining = number == signal.SIGUSR2
         self._kill_at = time.monotonic() + self.grace_period + drain
-        for _, process in self._running():
-            if process.pid is not None:
-                os.kill(process.pid, number)
+        self._send_all(number)
 
     def _serve_again(self) -> None:
         """The next version has failed. Workers that have begun to end are replaced by others."""
@@ -368,12 +478,20 @@ class Supervisor:
             elif worker.process.pid is not None:
                 worker.is_replaced = True
                 os.kill(worker.process.pid, signal.SIGTERM)
+        if self.companion is not None and self.companion.process is None:
+            self.companion.restarts = Restarts(now)
 
     def _kill(self) -> None:
         self._kill_at = None
         for worker, process in self._running():
             _log.error("A worker did not stop in time", worker=worker.index, pid=process.pid)
             process.kill()
+        if self.companion is not None and self.companion.process is not None:
+            self.companion.process.kill()
+
+
+def _cause(code: int) -> str:
+    return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
 
 
 @contextmanager

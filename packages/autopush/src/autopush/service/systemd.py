@@ -1,10 +1,33 @@
-"""The service manager of the machine, systemd, by its protocol sd_notify(3)."""
+"""The service manager of the machine, systemd: its protocol sd_notify(3), and the sockets that it
+passes, sd_listen_fds(3).
+"""
 
 import asyncio
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from contextlib import suppress
+from itertools import zip_longest
+from typing import Final
+
+from autopush.service.listeners import PassedSocket
+
+FIRST_PASSED: Final = 3
+"""The first descriptor that systemd passes."""
+
+
+def passed_sockets(variables: MutableMapping[str, str] = os.environ) -> list[PassedSocket]:
+    """The listening sockets of the unit's `.socket`, with their `FileDescriptorName`."""
+    pid, count, names = (variables.pop(f"LISTEN_{name}", "") for name in ("PID", "FDS", "FDNAMES"))
+    if pid != str(os.getpid()) or not count.isdecimal():
+        return []
+    found = []
+    for number, name in zip_longest(range(int(count)), names.split(":") if names else ()):
+        sock = socket.socket(fileno=FIRST_PASSED + number)
+        sock.set_inheritable(False)
+        sock.setblocking(False)
+        found.append(PassedSocket(name or "", sock))
+    return found
 
 
 class ServiceManager:

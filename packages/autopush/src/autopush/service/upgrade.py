@@ -46,7 +46,8 @@ class _Inheritance(msgspec.Struct, frozen=True):
     """`pid`, `reading_end`: of the process that has started this one, and there of its pipe.
     `listeners`: of each worker, the descriptors of its sockets by purpose. `siblings`: of each, the
     descriptor of its socket to its predecessor; `instances`: the end of the predecessor's node ID.
-    `sharing`: the descriptor of its `StoreSharing`.
+    `sharing`: the descriptor of its `StoreSharing`. `managed`: the purposes of those listeners that
+    are of the service manager.
     """
 
     pid: int
@@ -56,6 +57,7 @@ class _Inheritance(msgspec.Struct, frozen=True):
     siblings: list[int] = []
     instances: list[str] = []
     sharing: int | None = None
+    managed: list[str] = []
 
 
 class Predecessor:
@@ -67,6 +69,7 @@ class Predecessor:
         self.siblings: list[socket.socket] = []
         self.instances: list[str] = []
         self.sharing: StoreSharing | None = None
+        self.managed: list[str] = []
         self._ready_pipe: int | None = None
         text = environment.pop(INHERITED, None)
         if text is None:
@@ -83,6 +86,7 @@ class Predecessor:
         except (msgspec.MsgspecError, OSError) as error:
             raise StartupError(f"{INHERITED}: {error}") from None
         self.instances = inheritance.instances
+        self.managed = inheritance.managed
         self._ready_pipe = inheritance.ready_pipe
 
     def close_unused(self, used: Sequence[Sockets]) -> None:
@@ -123,6 +127,7 @@ class ServiceUpgrade:
         successors: Sequence[socket.socket] = (),
         instances: Sequence[str] = (),
         sharing: StoreSharing | None = None,
+        managed: Sequence[str] = (),
         command: Sequence[str] | None = None,
         timeout: float = START_TIMEOUT,
     ) -> None:
@@ -131,6 +136,7 @@ class ServiceUpgrade:
         self._successors = successors
         self._instances = instances
         self._sharing = sharing
+        self._managed = managed
         self._command = command or own_command()
         self._timeout = timeout
         self._process: subprocess.Popen[bytes] | None = None
@@ -156,7 +162,7 @@ class ServiceUpgrade:
         ]
         reader, writer = os.pipe()
         siblings = [sock.fileno() for sock in self._successors]
-        shared = [] if self._sharing is None else [self._sharing.descriptor]
+        sharing = None if self._sharing is None else self._sharing.descriptor
         inheritance = _Inheritance(
             os.getpid(),
             reader,
@@ -164,8 +170,10 @@ class ServiceUpgrade:
             listeners,
             siblings,
             list(self._instances),
-            *shared,
+            sharing,
+            list(self._managed),
         )
+        shared = [] if sharing is None else [sharing]
         environment = os.environ | {INHERITED: msgspec.json.encode(inheritance).decode()}
         environment.pop("WATCHDOG_PID", None)  # systemd is told who the main process is
         descriptors = {each for numbers in listeners for each in numbers.values()}

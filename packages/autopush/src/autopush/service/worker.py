@@ -4,14 +4,14 @@ import asyncio
 import gc
 import os
 import signal
+import socket
 import threading
 from collections.abc import Callable
 from typing import Any, Final
 
-from autopush.clock import Clock
 from autopush.service.app import ServiceContext, Worker
-from autopush.service.certificates import Certificates
 from autopush.service.listeners import raise_limit
+from autopush.service.reload import Reloading, reload_at, reload_from
 from autopush.service.storage import open_store, parts_of_worker
 from autopush.service.store_watch import StoreWatch
 from autopush.service.upgrade import ServiceUpgrade
@@ -37,16 +37,17 @@ async def serve(
     on_ready: Callable[[], None],
     *,
     parent_pipe: int | None = None,
-    reload: bool = False,
+    reloads: Reloading | socket.socket,
+    has_reloaded: bool = False,
     upgrade: ServiceUpgrade | None = None,
 ) -> int:
     """Serve as the worker of that index until SIGTERM, SIGINT or the end of `parent_pipe`; returns
     the exit code.
 
-    SIGHUP reopens the logs and reloads certificates; `reload` does so before serving. SIGUSR2
-    begins the `upgrade`; in one of several workers it says that the next version is ready. Then
-    this one ends when it has no clients, at most `upgrade_drain` seconds later, or with
-    `SERVE_AGAIN`.
+    `reloads`: reloads at SIGHUP; one of several workers takes what comes from the main process, and
+    before serving reads the certificates again if there was a reload. SIGUSR2 begins the `upgrade`;
+    in one of several workers it says that the next version is ready. Then this one ends when it has
+    no clients, at most `upgrade_drain` seconds later, or with `SERVE_AGAIN`.
     """
     raise_limit()
     loop = asyncio.get_running_loop()
@@ -73,15 +74,18 @@ async def serve(
     if parent_pipe is not None:
         loop.add_reader(parent_pipe, stop.set)
     next_is_ready = asyncio.Event()
-    if reload:
-        await _reload(service.certificates, clock)
+    if has_reloaded:
+        await asyncio.to_thread(service.certificates.reload, clock())
     worker = Worker(service, index, metrics, store, clock, shortage)
     await worker.start()
     watch = StoreWatch(
         store, failures, service.settings, metrics, clock=clock, reports_disk=index == 0
     )
     watching = loop.create_task(watch.run())
-    reloads = loop.create_task(_reload_at(hangup, service.certificates, clock))
+    if isinstance(reloads, Reloading):
+        reloading = loop.create_task(reload_at(hangup, reloads, worker))
+    else:
+        reloading = loop.create_task(reload_from(reloads, worker))
     # What exists now lives until the end: the garbage collector need not scan it again.
     gc.collect()
     gc.freeze()
@@ -107,7 +111,7 @@ async def serve(
         upgrade.cancel()
     cut_short = _end_process_after(SHUTDOWN_TIMEOUT)
     worker.process.set_ready(False)
-    reloads.cancel()
+    reloading.cancel()
     watching.cancel()
     # What the next version listens on too is kept: it may fail until this one has ended.
     await worker.stop(keep_sockets=not stop.is_set())
@@ -123,18 +127,6 @@ async def serve(
 async def _hand_over_at(begin: asyncio.Event, worker: Worker, seconds: float) -> None:
     await begin.wait()
     await worker.hand_over(seconds)
-
-
-async def _reload_at(hangup: asyncio.Event, certificates: Certificates, clock: Clock) -> None:
-    while True:
-        await hangup.wait()
-        hangup.clear()
-        await _reload(certificates, clock)
-
-
-async def _reload(certificates: Certificates, clock: Clock) -> None:
-    logs.reopen()
-    await asyncio.to_thread(certificates.reload, clock())
 
 
 def _end_process_after(seconds: float) -> threading.Timer:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from autopush.settings.addresses import is_loopback
-from autopush.settings.declaration import DAEMONS, StartupError
+from autopush.settings.declaration import DAEMONS, ORIGINAL_DAEMONS, StartupError
 from autopush.settings.options import NO_FOLDER, OPTIONS, Settings
 
 NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
@@ -21,7 +21,10 @@ NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
     "datadog_flush_interval": ("datadog_api_key",),
     "megaphone_api_token": ("megaphone_api_url",),
     "megaphone_poll_interval": ("megaphone_api_url",),
-    "ssl_dh_param": ("ssl_key",),
+    **dict.fromkeys(("acme_email", "acme_directory", "acme_ca", "http_port"), ("domain",)),
+    "acme_eab_kid": ("acme_eab_key",),
+    "acme_eab_key": ("acme_eab_kid",),
+    "ssl_dh_param": ("domain", "ssl_key"),
 }
 """Option → others, one of which must be given for it to have an effect."""
 
@@ -36,6 +39,8 @@ def check_together(settings: Settings) -> None:
     """Raise StartupError for settings that cannot work, such as two listeners on one port."""
     if settings.data is NO_FOLDER and settings.needs_data_folder:
         raise StartupError("no home folder to keep data in; name a folder with --data")
+    if settings.domain:
+        _check_domain(settings)
     listeners = [(name, getattr(settings, name)) for name in settings.listeners.values()]
     if settings.has_sockets:
         listeners += [("worker_router_port", number) for number in settings.worker_router_ports]
@@ -46,13 +51,37 @@ def check_together(settings: Settings) -> None:
         if number and number in ports:
             raise StartupError(f"{name} and {ports[number]} are both {number}; each needs its own")
         ports[number] = name
-    if settings.command == "connection" and not (settings.endpoint_url or settings.endpoint_port):
+    names_no_port = settings.endpoint_port == 0 and not settings.endpoint_url
+    if settings.command == "connection" and names_no_port:
         raise StartupError("endpoint_port: a connection node must know the port of the endpoints")
-    if settings.has_endpoint and settings.client_certs and not settings.ssl_key:
+    if settings.unix_socket:
+        if settings.endpoint_port is not None and settings.command == "serve":
+            raise StartupError("host: a Unix socket takes everything; leave endpoint_port out")
+        if settings.has_tls:
+            option = "domain" if settings.domain else "ssl_key"
+            raise StartupError(
+                f"host: behind a Unix socket the proxy speaks TLS; leave {option} out"
+            )
+        if settings.command in DAEMONS and not settings.endpoint_url:
+            raise StartupError("host: behind a Unix socket endpoint_url must name the public URL")
+    if settings.has_endpoint and settings.client_certs and not settings.has_tls:
         place = settings.sources["client_certs"].of("client_certs")
         raise StartupError(f"{place}: client certificates need TLS: ssl_key and ssl_cert")
     if settings.resolve_hostname and settings.command in DAEMONS:
         _ = settings.reachable_host
+
+
+def _check_domain(settings: Settings) -> None:
+    problem = ""
+    if settings.command in ORIGINAL_DAEMONS:
+        problem = "only `autopush serve` gets a certificate; others use ssl_cert and ssl_key"
+    if settings.ssl_cert or settings.ssl_key:
+        problem = (
+            "with it the service gets its own certificate: leave out ssl_cert and ssl_key, or "
+            "domain to use those files"
+        )
+    if problem:
+        raise StartupError(settings.located(f"domain: {problem}"))
 
 
 def warnings_together(settings: Settings) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """The declaration of an option, and the names and variables of the original autopush."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar, get_type_hints
@@ -83,7 +83,7 @@ ENDPOINTS: Final = ("serve", "endpoint")
 """Commands that accept messages from application servers."""
 TOOLS: Final = (
     *("maintain", "drop-user", "delete-uaids", "diagnose", "backup", "store", "restore", "check"),
-    *("upgrade", "user"),
+    *("upgrade", "reload", "user"),
 )
 """One-shot commands that work on the store."""
 ALL_COMMANDS: Final = (*DAEMONS, *TOOLS)
@@ -155,6 +155,10 @@ class Option:
     """Its value is never shown."""
     bridge: str = ""
     """The module of `autopush.bridges` that this option enables."""
+    reloads: bool = False
+    """Whether a running service takes another value at a reload; else it needs an upgrade."""
+    reloads_if_set: bool = False
+    """The same, from one value to another: with the first or without any it needs an upgrade."""
 
     @property
     def flag(self) -> str:
@@ -169,6 +173,9 @@ class Option:
     def env(self) -> tuple[str, ...]:
         """Environment variables that every command reads, strongest first."""
         return (f"AUTOPUSH_{self.name.upper()}", *self.bare_env)
+
+    def reloads_between(self, before: object, after: object) -> bool:
+        return self.reloads or (self.reloads_if_set and bool(before) and bool(after))
 
     def variables(self, command: str) -> tuple[str, ...]:
         """The environment variables that this command reads, strongest first."""
@@ -201,14 +208,16 @@ class Group:
 
     title: str
     commands: tuple[str, ...] = DAEMONS
+    reloads: bool = False
+    """`Option.reloads` of most of them."""
 
     def of(self, *commands: str) -> "Group":
         """The same group, for options of other commands."""
-        return Group(self.title, commands)
+        return replace(self, commands=commands)
 
     def option(self, default: T, about: str, **details: Any) -> T:
         """Declare a field of `Settings` as an option. `details`: other fields of `Option`."""
-        metadata = {"commands": self.commands, **details}
+        metadata = {"commands": self.commands, "reloads": self.reloads, **details}
         if default in (None, "", ()):
             metadata.setdefault("default_text", "none")
         metadata |= {"default": default, "group": self.title, "help": about}

@@ -38,11 +38,14 @@ from autopush.settings.declaration import (
 )
 from autopush.settings.value_types import (
     NO_NETWORK,
+    UNIX,
+    DomainNames,
     FernetKeys,
     Fingerprints,
     HeaderText,
     HostName,
     HttpUrl,
+    ListenHost,
     Networks,
     Objects,
     OptionalPort,
@@ -57,7 +60,9 @@ from autopush.settings.value_types import (
     SentryDsn,
     StoreUrl,
     TableName,
+    base64_text,
     choice,
+    email_address,
     url,
     whole_number,
     without_password,
@@ -68,17 +73,20 @@ PUBLIC: Final = Group("Public URLs")
 TLS: Final = Group("TLS")
 KEYS: Final = Group("Keys")
 DELIVERY: Final = Group("Delivery")
-LIMITS: Final = Group("Limits")
+LIMITS: Final = Group("Limits", reloads=True)
 SIMPLEPUSH: Final = Group("SimplePush")
-BRIDGES: Final = Group("Bridges", (*ENDPOINTS, "diagnose"))
+BRIDGES: Final = Group("Bridges", (*ENDPOINTS, "diagnose"), reloads=True)
 TIMERS: Final = Group("Timers", NODES)
-BROADCASTS: Final = Group("Broadcasts", NODES)
+BROADCASTS: Final = Group("Broadcasts", NODES, reloads=True)
 STORAGE: Final = Group("Storage", ALL_COMMANDS)
 METRICS: Final = Group("Metrics")
 LOGS: Final = Group("Logs", (*ALL_COMMANDS, *SHELL_TOOLS))
 
-WEBSOCKET_PORT: Final = 8080
+PUBLIC_PORT: Final = 8080
 ENDPOINT_PORT: Final = 8082
+HTTPS_PORT: Final = 443
+HTTP_PORT: Final = 80
+LETS_ENCRYPT: Final = "https://acme-v02.api.letsencrypt.org/directory"
 ONE_YEAR: Final = 31_536_000
 BROADCAST_INTERVAL: Final = 300.0
 """Default of `auto_ping_interval` with broadcasts."""
@@ -137,10 +145,11 @@ class Settings:
     sources: Mapping[str, Source] = field(default_factory=dict, repr=False, compare=False)
     """The strongest place of each given option; for a list its first line."""
 
-    host: HostName = ADDRESSES.option(
+    host: ListenHost = ADDRESSES.option(
         LOOPBACK,
         "address the ports listen on; 0.0.0.0 for every interface, :: for every interface with "
-        "IPv6 too",
+        "IPv6 too; unix:/PATH for a socket in place of the public port, behind a proxy on this "
+        "machine",
         default_text=f"{LOOPBACK}; with `autopush connection` and `autopush endpoint` every "
         "interface, if an ini file of the original is read",
     )
@@ -155,19 +164,20 @@ class Settings:
         False, "announce the IPv4 address of the hostname in its place"
     )
     port: Port = ADDRESSES.option(
-        WEBSOCKET_PORT,
-        "public port: for the WebSockets of user agents, and with `autopush endpoint` for the HTTP "
-        "requests of application servers; 0 takes any free port",
-        default_text=f"{WEBSOCKET_PORT}, with `autopush endpoint` {ENDPOINT_PORT}",
+        PUBLIC_PORT,
+        "public port: for the WebSockets of user agents, and for the HTTP requests of application "
+        "servers; 0 takes any free port",
+        default_text=f"{PUBLIC_PORT}, with `autopush endpoint` {ENDPOINT_PORT}",
         file=IniFile.CONNECTION,
         short="-p",
         daemon_env="PORT",
     )
-    endpoint_port: Port = ADDRESSES.option(
-        ENDPOINT_PORT,
-        "port in the endpoint URLs; with `autopush serve` also the HTTP port for application "
-        "servers, where 0 takes any free port",
-        default_text=f"{ENDPOINT_PORT}, with `autopush endpoint` its own port",
+    endpoint_port: OptionalPort = ADDRESSES.option(
+        None,
+        "port in the endpoint URLs; with `autopush serve` a second public port, for the requests "
+        "of application servers alone, where 0 takes any free port",
+        default_text=f"the public port; with `autopush connection` {ENDPOINT_PORT}",
+        effective=lambda settings: settings.port_of_endpoints,
         short="-e",
     )
     router_port: Port = ADDRESSES.of(*NODES).option(
@@ -210,6 +220,7 @@ class Settings:
         "reverse proxies whose X-Forwarded-For says who the client is; may be given several times",
         default_text=", ".join(LOOPBACK_NETWORKS) + ": a proxy on the same machine",
         effective=lambda settings: settings.trusted_networks,
+        reloads=True,
     )
     metrics_port: OptionalPort = ADDRESSES.option(
         None,
@@ -239,14 +250,14 @@ class Settings:
     endpoint_scheme: HttpScheme = PUBLIC.option(
         "",
         "scheme of the endpoint URLs",
-        default_text="https with ssl_key, else http",
+        default_text="https with domain or ssl_key, else http",
         effective=lambda settings: settings.public_scheme,
     )
     endpoint_hostname: HostName = PUBLIC.option(
         "",
         "host name in the endpoint URLs",
-        default_text=_REACHABLE,
-        effective=lambda settings: settings.endpoint_hostname or settings.reachable_host,
+        default_text=f"the first domain, else {_REACHABLE}",
+        effective=lambda settings: settings.endpoint_hostname or settings.public_host,
     )
     endpoint_url: HttpUrl = PUBLIC.option(
         "",
@@ -258,8 +269,8 @@ class Settings:
     websocket_url: Annotated[str, url("ws", "wss")] = PUBLIC.option(
         "",
         "WebSocket URL as the outside sees it, for use behind a proxy; shown on the start page",
-        default_text="follows from ssl_key, host and port; with `autopush endpoint` the port is "
-        f"{WEBSOCKET_PORT}",
+        default_text="that of the endpoint URLs; with two public ports it follows from ssl_key, "
+        f"host and port, which with `autopush endpoint` is {PUBLIC_PORT}",
         effective=lambda settings: settings.public_websocket_url,
     )
     errors_url: HttpUrl = PUBLIC.option(
@@ -279,10 +290,40 @@ class Settings:
         effective=lambda settings: settings.hsts_max_age,
     )
 
+    domain: DomainNames = TLS.of("serve").option(
+        (),
+        "name under which the service is reached, for which it gets and renews a certificate by "
+        "ACME; may be given several times",
+        default_text="none: the certificate is that of ssl_cert",
+    )
+    acme_email: Annotated[str, email_address()] = TLS.of("serve").option(
+        "", "address for the account at the directory", default_text="none is given"
+    )
+    acme_directory: Annotated[str, url("https")] = TLS.of("serve").option(
+        LETS_ENCRYPT,
+        "URL of the directory that issues the certificate; its terms are agreed to",
+    )
+    acme_ca: str = TLS.of("serve").option(
+        "",
+        "PEM file with the CA of the directory's own certificate",
+        default_text="the public CAs",
+    )
+    acme_eab_kid: HeaderText = TLS.of("serve").option(
+        "", "key ID of an account at the directory that was made before (external account binding)"
+    )
+    acme_eab_key: Annotated[str, base64_text()] = TLS.of("serve").option(
+        "", "MAC key that belongs to acme_eab_kid, in base64url", secret=True
+    )
+    http_port: OptionalPort = TLS.of("serve").option(
+        None,
+        "port that answers the directory, which asks port 80 of each domain, and redirects "
+        "everything else to https",
+        default_text="80 with domain",
+    )
     ssl_key: str = TLS.option(
         "",
         "PEM file with the private key of ssl_cert; with both the public ports speak TLS",
-        default_text="none: the public ports do not speak TLS",
+        default_text="none: without domain the public ports do not speak TLS",
     )
     ssl_cert: str = TLS.option(
         "", "PEM file with the certificate of the public ports, and those that lead to its CA"
@@ -310,6 +351,7 @@ class Settings:
         "clients that may use the endpoint, each with the SHA-256 fingerprints of its "
         'certificates: {"NAME": ["AA:BB:…"]}; needs ssl_key',
         default_text="everybody",
+        reloads_if_set=True,
     )
 
     crypto_key: FernetKeys = KEYS.of(*DAEMONS, "diagnose", "keys").option(
@@ -348,23 +390,31 @@ class Settings:
         4096, "largest message body in bytes"
     )
     max_notification_ttl: MessageTtl = DELIVERY.of(*ENDPOINTS).option(
-        2_592_000, "longest time in seconds a message is kept; a longer TTL is lowered to it"
+        2_592_000,
+        "longest time in seconds a message is kept; a longer TTL is lowered to it",
+        reloads=True,
     )
     no_matrix_gateway: bool = DELIVERY.of(*ENDPOINTS).option(
-        False, "do not push for Matrix homeservers; nor does a service that requires VAPID"
+        False,
+        "do not push for Matrix homeservers; nor does a service that requires VAPID",
+        reloads=True,
     )
     msg_limit: PositiveCount = DELIVERY.of(*NODES).option(
-        100, "stored messages a user agent may fetch without acknowledging any before it is reset"
+        100,
+        "stored messages a user agent may fetch without acknowledging any before it is reset",
+        reloads=True,
     )
     max_unacked: PositiveCount = DELIVERY.of(*NODES).option(
         128,
         "notifications a user agent may leave unacknowledged before further ones are stored; "
         "1 is the strictest",
+        reloads=True,
     )
     unacked_timeout: PositiveSeconds = DELIVERY.of(*NODES).option(
         30.0,
         "seconds after which a stored message that is not acknowledged no longer holds back the "
         "next ones; it stays stored and is sent again after the next hello",
+        reloads=True,
     )
 
     max_connections: Count = LIMITS.of(*NODES).option(
@@ -394,7 +444,9 @@ class Settings:
         "connections that send them are closed",
     )
     send_buffer: Annotated[int, whole_number(4096, 16_777_216, "BYTES")] = LIMITS.option(
-        131_072, "bytes that the system keeps for a client that does not read"
+        131_072,
+        "bytes that the system keeps for a client that does not read",
+        reloads=False,
     )
     new_user_agents_rate: OptionalRate = LIMITS.of(*DAEMONS).option(
         Rate(1000, "h"),
@@ -435,6 +487,7 @@ class Settings:
         False,
         "admit only user agents whose WebSocket URL ends with the token of a user "
         "(`autopush user add`)",
+        reloads=False,
     )
     receipt_rate: OptionalRate = LIMITS.of(*ENDPOINTS).option(
         Rate(600, "min"),
@@ -455,7 +508,9 @@ class Settings:
     )
 
     hello_timeout: Seconds = TIMERS.option(
-        30.0, "time a new connection has for its hello; 0 sets no limit"
+        30.0,
+        "time a new connection has for its hello; 0 sets no limit",
+        reloads=True,
     )
     auto_ping_interval: OptionalSeconds = TIMERS.option(
         None,
@@ -463,14 +518,18 @@ class Settings:
         "0 sends none",
         default_text="300 with megaphone_api_url, otherwise 0",
         effective=lambda settings: settings.ping_interval,
+        reloads=True,
     )
     auto_ping_timeout: PositiveSeconds = TIMERS.option(
-        4.0, "time a user agent has to answer a ping before its connection is dropped"
+        4.0,
+        "time a user agent has to answer a ping before its connection is dropped",
+        reloads=True,
     )
     close_handshake_timeout: Seconds = TIMERS.option(
         10.0,
         "time a user agent has to answer a close frame before its connection is dropped; "
         "0 does not wait",
+        reloads=True,
     )
     connection_timeout: PositiveSeconds = TIMERS.of(*DAEMONS, "diagnose").option(
         1.0, "time to connect to another node"
@@ -685,6 +744,7 @@ class Settings:
         "lowest level that is logged",
         default_text="info, or debug with the option debug",
         effective=lambda settings: settings.effective_log_level,
+        reloads=True,
     )
     log_output: str = LOGS.option(
         "stdout", "stdout, stderr, none, or the name of a file to append to"
@@ -695,7 +755,10 @@ class Settings:
         default_text="on when the output is a terminal",
     )
     debug: bool = LOGS.option(
-        False, "log everything, unless log_level says otherwise", daemon_env="DEBUG"
+        False,
+        "log everything, unless log_level says otherwise",
+        daemon_env="DEBUG",
+        reloads=True,
     )
     log_queue: Annotated[int, whole_number(1, 10_000_000)] = LOGS.option(
         20_000, "log lines that may wait for a slow output before further ones are dropped"
@@ -763,17 +826,51 @@ class Settings:
         return not (self.no_matrix_gateway or self.vapid_required or self.allowed_senders)
 
     @property
+    def has_one_address(self) -> bool:
+        """Whether one public port takes WebSockets and HTTP requests."""
+        is_whole = self.has_sockets and self.has_endpoint
+        return (is_whole or bool(self.domain)) and self.endpoint_port is None
+
+    @property
     def listeners(self) -> dict[str, str]:
-        """Purpose of each port this process listens on → its option."""
+        """Purpose of each port this process listens on → its option. The port of the endpoint takes
+        WebSockets too, unless there is one for them.
+        """
         purposes: dict[str, str] = {}
-        if self.has_sockets:
-            purposes |= {"websocket": "port", "router": "router_port"}
+        if self.has_sockets and not self.has_one_address:
+            purposes["websocket"] = "port"
         if self.has_endpoint:
-            purposes["endpoint"] = "endpoint_port" if self.has_sockets else "port"
-        for purpose, option in _OPTIONAL_LISTENERS.items():
-            if getattr(self, option) is not None:
-                purposes[purpose] = option
-        return purposes
+            purposes["endpoint"] = "endpoint_port" if "websocket" in purposes else "port"
+        if self.has_sockets:
+            purposes["router"] = "router_port"
+        if self.domain:
+            purposes["http"] = "http_port"
+        optional = _OPTIONAL_LISTENERS.items()
+        return purposes | {
+            purpose: option for purpose, option in optional if getattr(self, option) is not None
+        }
+
+    @property
+    def has_tls(self) -> bool:
+        """Whether the public ports speak TLS."""
+        return bool(self.domain or self.ssl_key)
+
+    @property
+    def is_supervised(self) -> bool:
+        """Whether the main process serves nobody itself: there are several workers, or a process
+        for the certificate.
+        """
+        return self.workers > 1 or bool(self.domain)
+
+    @property
+    def https_port(self) -> int:
+        """The port of the URLs that port 80 redirects to."""
+        return urlsplit(self.public_endpoint_url).port or HTTPS_PORT
+
+    @property
+    def public_host(self) -> str:
+        """The host of the public URLs, where no other one is given."""
+        return self.domain[0] if self.domain else self.reachable_host
 
     @property
     def worker_router_ports(self) -> Sequence[int]:
@@ -790,24 +887,43 @@ class Settings:
     @property
     def public_endpoint_url(self) -> str:
         """Start of every endpoint URL: canonical, no slash at the end."""
-        host = self.endpoint_hostname or self.reachable_host
-        return self.endpoint_url or join_url(self.public_scheme, host, self.endpoint_port)
+        host = self.endpoint_hostname or self.public_host
+        return self.endpoint_url or join_url(self.public_scheme, host, self.port_of_endpoints)
+
+    @property
+    def port_of_endpoints(self) -> int:
+        """`endpoint_port` with its default."""
+        is_own = self.has_endpoint or self.domain
+        return self.endpoint_port or (self.port if is_own else ENDPOINT_PORT)
 
     @property
     def public_scheme(self) -> str:
-        return self.endpoint_scheme or ("https" if self.ssl_key else "http")
+        return self.endpoint_scheme or ("https" if self.has_tls else "http")
 
     @property
     def public_websocket_url(self) -> str:
         """Where user agents connect: canonical, always with a path."""
-        port = self.port if self.has_sockets else WEBSOCKET_PORT
-        scheme = "wss" if self.ssl_key else "ws"
-        address = self.websocket_url or join_url(scheme, self.reachable_host, port)
+        address = self.websocket_url
+        if not address and self.has_one_address:
+            address = self.public_endpoint_url.replace("http", "ws", 1)
+        elif not address:
+            port = self.port if self.has_sockets else PUBLIC_PORT
+            address = join_url("wss" if self.has_tls else "ws", self.public_host, port)
         return address if address.count("/") > 2 else address + "/"
 
     @property
     def errors_page(self) -> str:
         return self.errors_url or f"{self.public_endpoint_url}/errors"
+
+    @property
+    def unix_socket(self) -> str:
+        """The path of the socket in place of the public port; empty if that is one of TCP."""
+        return self.host.removeprefix(UNIX) if self.host.startswith(UNIX) else ""
+
+    @property
+    def tcp_host(self) -> str:
+        """Where the ports listen that are not a Unix socket."""
+        return LOOPBACK if self.unix_socket else self.host
 
     @property
     def on_every_interface(self) -> bool:
@@ -819,7 +935,7 @@ class Settings:
         which other nodes reach this one; every interface if there is no such address.
         """
         if self.router_host or not self.on_every_interface:
-            return self.router_host or self.host
+            return self.router_host or self.tcp_host
         if self.is_only_node:
             return LOOPBACK
         # Other machines cannot reach "localhost": listening elsewhere would only expose it.
@@ -842,7 +958,8 @@ class Settings:
 
         :raises StartupError: it is to be resolved and has no IPv4 address
         """
-        host = self.hostname or (socket.gethostname() if self.on_every_interface else self.host)
+        own = socket.gethostname() if self.on_every_interface else self.tcp_host
+        host = self.hostname or own
         return ipv4_address(host) if self.resolve_hostname else host
 
     @property
@@ -861,7 +978,9 @@ class Settings:
         """All names of this node that are known from the settings and the machine."""
         urls = (self.public_endpoint_url, self.public_websocket_url)
         hosts = {urlsplit(url).hostname or "" for url in urls}
-        return frozenset({self.reachable_host, self.node_name, socket.gethostname(), *hosts})
+        return frozenset(
+            {self.reachable_host, self.node_name, socket.gethostname(), *hosts, *self.domain}
+        )
 
     @property
     def node_host(self) -> str:
@@ -891,6 +1010,14 @@ class Settings:
         if self.auto_ping_interval is not None:
             return self.auto_ping_interval
         return BROADCAST_INTERVAL if self.megaphone_api_url else 0.0
+
+    def has_broadcasts_of(self, other: "Settings") -> bool:
+        """Whether broadcasts are read from the same source in the same way."""
+        return all(
+            getattr(self, option.name) == getattr(other, option.name)
+            for option in OPTIONS
+            if option.name.startswith("megaphone_")
+        )
 
     @property
     def hsts_max_age(self) -> int:
@@ -938,9 +1065,9 @@ class Settings:
 
     @property
     def needs_data_folder(self) -> bool:
-        """Whether the store or a key is kept in the data folder."""
+        """Whether the store, a key or a certificate is kept in the data folder."""
         keys_given = self.crypto_key and (self.auth_key or not self.has_endpoint)
-        return self.store_is_in_data_folder or not keys_given
+        return self.store_is_in_data_folder or not keys_given or bool(self.domain)
 
     @property
     def store_first(self) -> bool:

@@ -37,6 +37,10 @@ def _row(option: Option) -> str:
     lacking = [f"`autopush {command}`" for command in DAEMONS if command not in option.commands]
     if lacking:
         about.append(f"Not with {' and '.join(lacking)}")
+    if option.reloads:
+        about.append("Taken at a reload")
+    elif option.reloads_if_set:
+        about.append("Taken at a reload, if it was set and still is")
     if option.daemon_env:
         readers = " and ".join(f"`autopush {command}`" for command in ORIGINAL_DAEMONS)
         about.append(f"Also `{option.daemon_env}`, but only with {readers}")

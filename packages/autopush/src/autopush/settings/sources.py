@@ -7,6 +7,7 @@ line that names its place; it shows neither a secret nor a name that could be a 
 import argparse
 import os
 import re
+import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import partial
@@ -36,6 +37,8 @@ from autopush.settings.files import (
 )
 from autopush.settings.options import (
     ENDPOINT_PORT,
+    HTTP_PORT,
+    HTTPS_PORT,
     OPTIONS,
     Settings,
     default_data_folder,
@@ -105,7 +108,10 @@ def load(
     sources = {name: source for name, (_, source) in parsed.items()}
     if command == "endpoint":
         values.setdefault("port", ENDPOINT_PORT)
-        values.setdefault("endpoint_port", values["port"])
+    if values.get("domain"):
+        values.setdefault("host", "::" if socket.has_dualstack_ipv6() else EVERY_INTERFACE)
+        values.setdefault("port", HTTPS_PORT)
+        values.setdefault("http_port", HTTP_PORT)
     if reader.original_files and command in ORIGINAL_DAEMONS:
         values.setdefault("host", EVERY_INTERFACE)
     # Each value comes from the parser of its field; tests check that against the field's type.

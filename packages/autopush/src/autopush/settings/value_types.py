@@ -53,6 +53,9 @@ _FERNET_KEY: Final = re.compile(r"[A-Za-z0-9_-]{43}=")
 _FINGERPRINT: Final = re.compile(r"[0-9A-F]{2}(:[0-9A-F]{2}){31}")
 _SENTRY_DSN: Final = re.compile(r"https?://\w+(:\w*)?@[^\s/@]+/(\S*/)?[0-9]+")
 _RATE: Final = re.compile(rf"([1-9][0-9]{{0,8}})/({'|'.join(_UNITS)})")
+_BASE64: Final = re.compile(r"[A-Za-z0-9_+/-]+={0,2}")
+_EMAIL: Final = re.compile(r"[^@\s,<>]+@[A-Za-z0-9.-]+")
+_DOMAIN: Final = re.compile(r"([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z]([a-z0-9-]*[a-z0-9])?")
 _STORES: Final = (
     "sqlite:///PATH, dynamodb://REGION?endpoint=URL&prefix=TEXT "
     "or postgresql://USER@HOST/DATABASE?schema=NAME"
@@ -199,9 +202,22 @@ def _parse_fingerprints(text: str) -> NamedTexts:
     return fingerprints
 
 
+UNIX: Final = "unix:"
+"""Before the path of a Unix socket, in place of a host."""
+MAX_SOCKET_PATH: Final = 107
+"""Bytes: see unix(7)."""
+
+
 def _parse_host(text: str) -> str:
     host = canonical_host(text)
     return _valid(host, is_host(host))
+
+
+def _parse_listen_host(text: str) -> str:
+    if not text.startswith(UNIX):
+        return _parse_host(text)
+    path = text.removeprefix(UNIX)
+    return _valid(text, path.startswith("/") and len(path.encode()) <= MAX_SOCKET_PATH)
 
 
 def _parse_store(text: str) -> str:
@@ -269,6 +285,23 @@ def is_sender(text: str) -> bool:
     return True
 
 
+def base64_text() -> ValueType:
+    return _text("KEY", "base64url, as the directory shows it", _BASE64.fullmatch)
+
+
+def email_address() -> ValueType:
+    return _text("EMAIL", "an address such as admin@example.org", _EMAIL.fullmatch)
+
+
+def is_domain(text: str) -> bool:
+    """A canonical host name of the public DNS: no address, no wildcard, no name without a dot."""
+    return _DOMAIN.fullmatch(text) is not None and is_host(text)
+
+
+def _domain(text: str) -> str:
+    return canonical_host(text) if text else text
+
+
 def is_network(text: str) -> bool:
     """An address, a network in CIDR notation, or `none`."""
     try:
@@ -299,7 +332,20 @@ SentryDsn = Annotated[str, _text("DSN", "https://KEY@HOST/PROJECT", _SENTRY_DSN.
 HostName = Annotated[
     str, ValueType("HOST", "a host name or address, without scheme and port", _parse_host)
 ]
+ListenHost = Annotated[
+    str,
+    ValueType("HOST", "a host name or address, or unix:/PATH of a socket", _parse_listen_host),
+]
 HttpUrl = Annotated[str, url("http", "https")]
+DomainNames = Annotated[
+    tuple[str, ...],
+    _list_of(
+        is_domain,
+        "host names such as push.example.org, without scheme, port and wildcard",
+        "DOMAIN",
+        read=_domain,
+    ),
+]
 TableName = Annotated[str, _text("NAME", "3 to 200 letters, digits or _.-", _TABLE.fullmatch)]
 StoreUrl = Annotated[
     str, ValueType("URL", _STORES, _parse_store, explains=True, without_secret=without_password)

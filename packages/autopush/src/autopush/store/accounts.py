@@ -6,7 +6,8 @@ text of 256 bits.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from msgspec import Struct
@@ -15,10 +16,13 @@ from msgspec.structs import replace
 from autopush.clock import Clock
 from autopush.store.tables import ACCOUNTS_ROW
 from autopush.webpush.identifiers import hash_secret, new_secret
-from keytables import Attr, ConditionFailed, Item, Param, TableHandle, Value
+from keytables import Attr, ConditionFailed, Cursor, Item, Param, TableHandle, Value
 
 MAX_ACCOUNTS: Final = 1000
+MAX_FORMER: Final = 2
+"""Tokens of an account before the present one that are remembered: all accounts are in one row."""
 UNNUMBERED: Final = -1
+DEVICES_PER_PAGE: Final = 1000
 NAME: Final = re.compile(r"[A-Za-z0-9._@-]{1,64}")
 
 IS_UNCHANGED: Final = Attr("revision").absent() | (Attr("revision") == Param("read"))
@@ -30,8 +34,9 @@ class AccountError(ValueError):
 
 class Account(Struct, frozen=True):
     """`token_hash`: hex, and so the identity of the account: one that is added again is another.
-    `created_at`: epoch seconds. `connections`: at once at a node, 0 for no limit. `number`: below
-    `MAX_ACCOUNTS`, its own while it exists.
+    `former`: of tokens that were renewed; what belongs to them belongs to the account.
+    `created_at`, `expires_at`: epoch seconds, 0 for never. `connections`: at once at a node, 0 for
+    no limit. `number`: below `MAX_ACCOUNTS`, its own while it exists.
     """
 
     name: str
@@ -39,6 +44,15 @@ class Account(Struct, frozen=True):
     created_at: int
     connections: int = 0
     number: int = 0
+    expires_at: int = 0
+    former: tuple[str, ...] = ()
+
+    @property
+    def identities(self) -> tuple[str, ...]:
+        return (self.token_hash, *self.former)
+
+    def has_expired(self, now: float) -> bool:
+        return 0 < self.expires_at <= now
 
 
 class Accounts:
@@ -52,7 +66,7 @@ class Accounts:
         """By name, in the order of their names."""
         return _accounts(await self._table.get((ACCOUNTS_ROW,)))
 
-    async def add(self, name: str, connections: int = 0) -> str:
+    async def add(self, name: str, connections: int = 0, *, expires_at: int = 0) -> str:
         """Returns the token, which is nowhere else.
 
         :raises AccountError: the name is taken or not a name, or there are `MAX_ACCOUNTS`
@@ -67,7 +81,9 @@ class Accounts:
             if len(known) >= MAX_ACCOUNTS:
                 raise AccountError(f"there are {MAX_ACCOUNTS} users, which is the most")
             number = next(_free_numbers(known.values()))
-            account = Account(name, hash_secret(token), int(self._clock()), connections, number)
+            account = Account(
+                name, hash_secret(token), int(self._clock()), connections, number, expires_at
+            )
             if await self._write(row, known | {name: account}):
                 return token
 
@@ -80,14 +96,61 @@ class Accounts:
             if await self._write(row, known):
                 return
 
+    async def renew(self, name: str, *, expires_at: int | None = None) -> str:
+        """Give the account another token, which is returned and nowhere else; user agents that
+        connected with the former one stay its own. `expires_at`: None leaves it as it is.
+
+        :raises AccountError: there is no such account, or it has expired and still would have
+        """
+        token = new_secret()
+
+        def with_token(account: Account) -> Account:
+            at = account.expires_at if expires_at is None else expires_at
+            changed = replace(
+                account,
+                token_hash=hash_secret(token),
+                expires_at=at,
+                former=account.identities[:MAX_FORMER],
+            )
+            if changed.has_expired(self._clock()):
+                raise AccountError(f"{name} has expired: give --days, 0 for ever")
+            return changed
+
+        await self._change(name, with_token)
+        return token
+
     async def set_quota(self, name: str, connections: int) -> None:
         """:raises AccountError: there is no such account"""
+        await self._change(name, lambda account: replace(account, connections=connections))
+
+    async def set_expiry(self, name: str, expires_at: int) -> None:
+        """:raises AccountError: there is no such account"""
+        await self._change(name, lambda account: replace(account, expires_at=expires_at))
+
+    async def _change(self, name: str, change: Callable[[Account], Account]) -> None:
         while True:
             row, known = await self._read()
-            old = _check_known(known, name)
-            changed = replace(old, connections=connections)
+            changed = change(_check_known(known, name))
             if await self._write(row, known | {name: changed}):
                 return
+
+    async def devices(self) -> Counter[str]:
+        """User agents on record by the name of their account; reads the whole table."""
+        owners = {
+            identity: account.name
+            for account in (await self.read()).values()
+            for identity in account.identities
+        }
+        found = Counter[str]()
+        after: Cursor | None = None
+        while True:
+            page = await self._table.scan(limit=DEVICES_PER_PAGE, after=after)
+            for row in page.items:
+                if (name := owners.get(str(row.get("account")))) is not None:
+                    found[name] += 1
+            after = page.cursor
+            if after is None:
+                return found
 
     async def _read(self) -> tuple[Item | None, dict[str, Account]]:
         row = await self._table.get((ACCOUNTS_ROW,))
@@ -103,6 +166,8 @@ class Accounts:
                 "created_at": each.created_at,
                 "connections": each.connections,
                 "number": each.number,
+                "expires_at": each.expires_at,
+                "former": list(each.former),
             }
             for each in accounts.values()
         }
@@ -129,12 +194,15 @@ def _accounts(row: Item | None) -> dict[str, Account]:
         token_hash, created_at = members.get("token_hash"), members.get("created_at")
         if isinstance(token_hash, str) and isinstance(created_at, int):
             connections, number = members.get("connections"), members.get("number")
+            expires_at, former = members.get("expires_at"), members.get("former")
             found[name] = Account(
                 name,
                 token_hash,
                 created_at,
                 connections if isinstance(connections, int) else 0,
                 number if isinstance(number, int) and 0 <= number < MAX_ACCOUNTS else UNNUMBERED,
+                expires_at if isinstance(expires_at, int) else 0,
+                tuple(map(str, former)) if isinstance(former, list) else (),
             )
     # Written before there were numbers; every reader gives the same ones.
     unnumbered = [each for each in found.values() if each.number == UNNUMBERED]

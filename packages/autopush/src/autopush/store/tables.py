@@ -19,7 +19,8 @@ Hasher = Callable[[str], str]
 
 KEYS_ROW: Final = "crypto-key-fingerprints"
 ACCOUNTS_ROW: Final = "accounts"
-SERVICE_ROWS: Final = frozenset({KEYS_ROW, ACCOUNTS_ROW})
+CERTIFICATE_ROW: Final = "certificate"
+SERVICE_ROWS: Final = frozenset({KEYS_ROW, ACCOUNTS_ROW, CERTIFICATE_ROW})
 """Partition keys in the router table that are no users: a UAID, hashed or not, is hex digits."""
 
 LIVE_MONTHS: Final = 3

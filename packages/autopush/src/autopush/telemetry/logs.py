@@ -437,10 +437,15 @@ def configure(
         _teardown.callback(each.close)
         _teardown.callback(root.removeHandler, each)
         root.addHandler(each)
-    is_written = output != "none" or handlers
-    root.setLevel(level.upper() if is_written else logging.CRITICAL + 1)  # not even made
+    set_level(level)
     if background:
         start_background()
+
+
+def set_level(level: str) -> None:
+    root = logging.getLogger()
+    is_written = any(not isinstance(each, logging.NullHandler) for each in root.handlers)
+    root.setLevel(level.upper() if is_written else logging.CRITICAL + 1)  # not even made
 
 
 def lost() -> int:

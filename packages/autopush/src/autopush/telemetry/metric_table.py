@@ -133,6 +133,13 @@ PROCESS_MAX_FILES: Final = _of_process(
     "process.max_fds", Kind.GAUGE, "the limit on open file descriptors"
 )
 
+CERTIFICATE_LEFT: Final = _gauge(
+    "certificate.left",
+    "how long the certificate of the public ports is valid; 0 without TLS, and until the first one "
+    "by ACME is issued",
+    "seconds",
+)
+
 LOG_LOST: Final = _counter(
     "log.lost", "log lines that could not be written, or that Firehose did not take"
 )
