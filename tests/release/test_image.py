@@ -99,8 +99,8 @@ async def test_it_runs_as_its_user_is_upgraded_as_process_1_and_stops_by_sigterm
         run(image.command(check[1:]))
         nsenter = [need("nsenter", "apt-get install util-linux"), f"--target={first}"]
         nsenter += ["--mount", "--pid", "--root", "--setuid=10001", "--setgid=10001"]
-        upgrade = [*nsenter, "/usr/bin/autopush", "upgrade"]
-        assert "The next version serves" in run(upgrade, variables={"AUTOPUSH_DATA": "/data"})
+        upgrade = [*nsenter, "/usr/bin/autopush", "upgrade", "--pid=1"]
+        assert "The next version serves" in run(upgrade)
         os.kill(first, signal.SIGUSR2)  # of process 1, for the main process of now
         await running.logged("Upgrade: the next version is ready", times=2)
         async with application_server() as sender:

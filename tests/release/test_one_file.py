@@ -12,7 +12,7 @@ from support.packaged import MODULE_WORDS, packaged, run, upgraded
 from support.service import clean_environment
 
 OTHER_HASH = "0123456789abcdef"
-EXTRAS = "import asyncpg, botocore.session, google.auth, h2, OpenSSL, sentry_sdk"
+EXTRAS = "import acme.client, asyncpg, botocore.session, google.auth, h2, OpenSSL, sentry_sdk"
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from autopush.commands.arguments import add_number
+from autopush.service import first_process
 from autopush.service.upgrade import find_next_version
 from autopush.settings import Settings, StartupError
 
@@ -17,6 +18,23 @@ MAX_INTERPRETER_WORDS: Final = 8
 def add_pid(group: argparse._ArgumentGroup) -> None:
     about = "the main process of the service [default: the one that has the store open]"
     add_number(group, "--pid", None, (1, 2**22), about, "PID")
+
+
+def named_service(pid: int) -> int:
+    """`pid`, or if that is process 1 of a container the main process that it has started.
+
+    :raises StartupError: it has none
+    """
+    try:
+        if first_process.__name__.encode() not in _command_line(pid).split(b"\0"):
+            return pid
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:  # `send` says what is wrong
+        return pid
+    services = [int(child) for child in children if _is_service(int(child))]
+    if len(services) != 1:
+        raise StartupError(f"process {pid} has no main process of a service at the moment")
+    return services[0]
 
 
 def send(pid: int, number: signal.Signals) -> None:

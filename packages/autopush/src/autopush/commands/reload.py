@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from autopush.commands import DAEMON_FILES, CommandLine
-from autopush.commands.main_process import add_pid, running_service, send
+from autopush.commands.main_process import add_pid, named_service, running_service, send
 from autopush.commands.running import INCOMPLETE
 from autopush.service.reload import MAX_ANSWER, REPLY_TIMEOUT, ReloadAnswer, answer_address
 from autopush.settings import Settings, StartupError
@@ -26,9 +26,11 @@ _CREDENTIALS: Final = struct.Struct("3i")
 def reload(_: Settings, arguments: argparse.Namespace) -> int:
     """:raises StartupError: there is no such service, or another command waits for its answer"""
     # With --pid no settings are needed; those that are wrong the service itself reports.
-    pid = arguments.pid or running_service(
-        load(arguments, command="reload", files=DAEMON_FILES["serve"]).settings
-    )
+    if arguments.pid:
+        pid = named_service(arguments.pid)
+    else:
+        loaded = load(arguments, command="reload", files=DAEMON_FILES["serve"])
+        pid = running_service(loaded.settings)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as answers:
         answers.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         try:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from autopush.commands import CommandLine
-from autopush.commands.main_process import add_pid, running_service, send
+from autopush.commands.main_process import add_pid, named_service, running_service, send
 from autopush.commands.running import INCOMPLETE
 from autopush.service.upgrade import START_TIMEOUT, find_next_version
 from autopush.settings import Settings
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 def upgrade(settings: Settings, arguments: argparse.Namespace) -> int:
     """:raises StartupError: there is no such service"""
-    pid = arguments.pid or running_service(settings)
+    pid = named_service(arguments.pid) if arguments.pid else running_service(settings)
     send(pid, signal.SIGUSR2)
     following = _wait_for(lambda: find_next_version(pid), BEGIN_TIMEOUT)
     if following is None:

@@ -43,6 +43,8 @@ def go_on_in_a_child() -> None:
         os.execv(sys.executable, [sys.executable, *isolated, "-m", __name__, *numbers])  # noqa: S606
     os.environ["NOTIFY_SOCKET"] = "@" + notifications.getsockname()[1:].decode()
     notifications.close()
+    if "LISTEN_PID" in os.environ:  # sockets that an engine has passed are the child's
+        os.environ["LISTEN_PID"] = str(os.getpid())
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
 
 
