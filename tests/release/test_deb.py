@@ -3,68 +3,22 @@
 No service manager runs there: the service is started by the line of its unit.
 """
 
-import re
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from autopush.commands import COMMANDS
-from support.packaged import MODULE_WORDS, in_release, need_root, packaged, run, upgraded
+from support.debian_root import Root, empty_root
+from support.packaged import in_release, need_root, packaged, run, upgraded
 from support.paths import ROOT
 from support.tools import need
 
 pytestmark = [in_release, pytest.mark.slow, pytest.mark.timeout(900)]
 
 RELEASES = ["bookworm", "trixie"]
-INSIDE = """
-mount --bind /proc "$0/proc"; mount --rbind /dev "$0/dev"
-exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive HOME=/root \\
-  chroot "$0" "$@"
-"""
 NEXT = "2.0.0+next"
 DATA = "var/lib/autopush"
-
-
-class Root:
-    """A minimal Debian in a folder."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def command(self, *words: str) -> list[str]:
-        unshare = need("unshare", "apt-get install util-linux")
-        return [unshare, "--mount", "sh", "-c", INSIDE, str(self.folder), *words]
-
-    def run(self, *words: str, code: int = 0) -> str:
-        return run(self.command(*words), code=code)
-
-    def shell(self, script: str) -> str:
-        return self.run("sh", "-ec", script)
-
-    def install(self, deb: Path) -> str:
-        target = self.folder / "tmp" / deb.name
-        target.write_bytes(deb.read_bytes())
-        return self.shell(f"apt-get install -y ./tmp/{deb.name} 2>&1; rm ./tmp/{deb.name}")
-
-
-def bootstrapped(release: str) -> Path:
-    """Made once, with what the package depends on."""
-    folder = ROOT / ".tools" / "debian" / release
-    if not folder.exists():
-        draft = folder.with_name(f"{release}.draft")
-        run(["rm", "-rf", str(draft)])
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        debootstrap = need("debootstrap", "apt-get install debootstrap")
-        sources = run(
-            ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"]
-        )
-        include = "--include=ca-certificates,init-system-helpers"
-        words = [debootstrap, "--variant=minbase", include, release, str(draft)]
-        run([*words, sources.splitlines()[0]])
-        draft.rename(folder)
-    return folder
 
 
 def foreign(root: Root) -> str:
@@ -100,16 +54,9 @@ def check_commands_and_manual(root: Root) -> None:
 async def check_upgrade(root: Root, deb: Path) -> None:
     """The next package replaces what runs, and keeps every connection."""
     root.shell("echo 'workers = 2' >> /etc/autopush/autopush.ini")
-    unit = root.run("cat", "/usr/lib/systemd/system/autopush.service")
-    [line] = re.findall("^ExecStart=(.*)$", unit, re.MULTILINE)
-
-    def inside(command: Sequence[str]) -> list[str]:
-        """Without --data, which no command needs here; by root, which the service is not."""
-        return root.command(*line.split(), *command[MODULE_WORDS + 3 :])
-
     run(["cp", str(deb), str(root.folder / "tmp/next.deb")])
     installs = root.command("apt-get", "install", "-y", "/tmp/next.deb")
-    async with upgraded(Path("unused"), inside, installs, agents=20) as following:
+    async with upgraded(Path("unused"), root.start_words, installs, agents=20) as following:
         assert foreign(root) == ""
         user = root.run("stat", "-c", "%U", f"/proc/{following}/cmdline")
         assert user == "autopush\n"
@@ -159,17 +106,13 @@ async def test_it_is_installed_used_upgraded_removed_and_purged(
     deb = tmp_path / f"autopush_{NEXT}_amd64.deb"
     words = ["deb", str(deb), "--bundle", ".tools/release/bundle", "--version", NEXT]
     run([sys.executable, "packaging/release.py", *words], cwd=ROOT)
-    root = Root(tmp_path / "root")
-    run(["cp", "-a", str(bootstrapped(release)), str(root.folder)])
-    try:
+    with empty_root(release, tmp_path) as root:
         root.install(packaged("deb"))
         check_installation(root)
         check_commands_and_manual(root)
         await check_upgrade(root, deb)
         check_commands_of_root(root)
         check_removal(root)
-    finally:
-        run(["rm", "-rf", str(root.folder)])
 
 
 def test_lintian_accepts_it() -> None:

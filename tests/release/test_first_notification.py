@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from support.certificates import LOOPBACK
+from support.debian_root import empty_root
 from support.firefox import Firefox, find_firefox
-from support.packaged import MODULE_WORDS, packaged
+from support.packaged import MODULE_WORDS, in_release, need_root, packaged
 from support.pebble import Pebble
 from support.pywebpush_sender import PywebpushSender
 from support.service import Service, Wrap
@@ -57,13 +58,44 @@ async def notify_firefox(folder: Path, pebble: Pebble, options: Sequence[str], w
     assert code == 0
 
 
+def settings_for(pebble: Pebble, ca: Path) -> dict[str, str]:
+    """What a user of the internet does not need. `ca`: of the directory, as the service sees it."""
+    return {
+        "host": LOOPBACK,
+        "http_port": str(pebble.http_port),
+        "acme_directory": pebble.url,
+        "acme_ca": str(ca),
+    }
+
+
 @pytest.mark.usefixtures("known_name")
 async def test_the_one_file_notifies_a_firefox_over_tls(tmp_path: Path) -> None:
     find_firefox()
     file = packaged("file")
     with Pebble(tmp_path, unused_port()).running() as pebble:
-        options = ["--domain", NAME, "--host", LOOPBACK, "--http-port", str(pebble.http_port)]
-        options += ["--acme-directory", pebble.url, "--acme-ca", str(pebble.ca)]
+        words = ["--domain", NAME]
+        for name, value in settings_for(pebble, pebble.ca).items():
+            words += [f"--{name.replace('_', '-')}", value]
         await notify_firefox(
-            tmp_path, pebble, options, lambda command: [str(file), *command[MODULE_WORDS:]]
+            tmp_path, pebble, words, lambda command: [str(file), *command[MODULE_WORDS:]]
         )
+
+
+@in_release
+@pytest.mark.slow
+@pytest.mark.usefixtures("known_name")
+async def test_the_debian_package_and_one_line_notify_a_firefox_over_tls(tmp_path: Path) -> None:
+    find_firefox()
+    need_root()
+    with (
+        Pebble(tmp_path, unused_port()).running() as pebble,
+        empty_root("bookworm", tmp_path) as root,
+    ):
+        root.install(packaged("deb"))
+        ca = Path("/etc/autopush/directory.pem")
+        root.path(ca).write_bytes(pebble.ca.read_bytes())
+        lines = [f"{name} = {value}" for name, value in settings_for(pebble, ca).items()]
+        root.path(ca.with_name("test.ini")).write_text("\n".join(lines))
+        root.shell(f"echo 'domain = {NAME}' >> /etc/autopush/autopush.ini")
+        root.shell("cat /etc/autopush/test.ini >> /etc/autopush/autopush.ini")
+        await notify_firefox(tmp_path, pebble, [], root.start_words)
