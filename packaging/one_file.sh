@@ -28,7 +28,7 @@ if [ ! -e "$bundle" ]; then
   trap 'rm -rf "$draft"' EXIT
   trap 'exit 3' HUP INT TERM
   mkdir -p "$draft" 2>/dev/null && tail -n +@LINES@ "$file" 2>/dev/null | tar -xz -C "$draft" 2>/dev/null &&
-    sync -f "$draft" || fail "cannot unpack 100 MB into $cache (tar, gzip, space and the right to write are needed)"
+    sync -f "$draft" || fail "cannot unpack 140 MB into $cache (tar, gzip, space and the right to write are needed)"
   # Another start may have been faster; then this one has no effect.
   mv -T "$draft" "$bundle" 2>/dev/null || [ -e "$bundle" ] || fail "cannot write $bundle"
   rm -rf "$draft"

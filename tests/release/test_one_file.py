@@ -75,7 +75,7 @@ def test_a_cache_that_others_may_write_is_refused(file: Path, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("variables", "refusal"),
     [
-        ({"CACHE_DIRECTORY": "/proc/autopush"}, "cannot unpack 100 MB into /proc/autopush"),
+        ({"CACHE_DIRECTORY": "/proc/autopush"}, "cannot unpack 140 MB into /proc/autopush"),
         ({"CACHE_DIRECTORY": "cache"}, "no folder to unpack into"),
     ],
 )
