@@ -98,7 +98,17 @@ async def interleave(numbers: list[int], store_first: bool) -> None:
     for node in nodes:
         node.gate.before = lambda _, __, gate=node.gate: gate.hold()  # type: ignore[misc]
     run = Interleaving(cluster, nodes, deaths=store_first)
-    run.connect(nodes[0])
+    try:
+        await check(run, numbers)
+    finally:  # what the dead ones had under way must end before the loop does
+        for node in nodes:
+            node.gate.release()
+    await cluster.run_until_idle()
+
+
+async def check(run: Interleaving, numbers: list[int]) -> None:
+    cluster = run.cluster
+    run.connect(run.alive[0])
     for number in numbers:
         await run.choose(number)
     for node in run.alive:
@@ -122,9 +132,6 @@ async def interleave(numbers: list[int], store_first: bool) -> None:
     # Only messages pushed through a node that died before it answered may be left there.
     unanswered = {message.version for _, message, push in run.pushes if not push.done()}
     assert set(await cluster.stored(OCTOBER)) <= unanswered
-    for node in nodes:  # what the dead ones had under way must end before the loop does
-        node.gate.release()
-    await cluster.run_until_idle()
 
 
 NUMBERS = st.lists(st.integers(0, 16 * 24 - 1), min_size=10, max_size=60)
