@@ -23,7 +23,7 @@ from autopush.delivery.placement import Placement
 from autopush.delivery.user_agent import UserAgentConnection
 from autopush.limits import LimitRefusals, TokenBuckets
 from autopush.net.frames import answer_handshake
-from autopush.net.http_messages import Answer, Request, Response, Upgrade
+from autopush.net.http_messages import Answer, Handler, Request, Response, Upgrade
 from autopush.net.node_auth import (
     REQUEST_HEADER,
     RESPONSE_HEADER,
@@ -49,7 +49,9 @@ REFUSALS_INTERVAL: Final = 60.0
 _CALLS: Final = ("/i/", "/push/", "/notif/")
 """Path prefixes of calls; `/push/` and `/notif/` are those of the original and older versions."""
 
-Reply = Response | Coroutine[Any, Any, Response]
+CONSOLE: Final = "/console"
+
+Reply = Answer | Coroutine[Any, Any, Answer]
 
 _log = logs.get(__name__)
 
@@ -144,7 +146,9 @@ class UpgradeHandler:
 
 @dataclass(eq=False)
 class NodePort:
-    """Handler of the internal port: authenticated calls of nodes, and pages for anyone."""
+    """Handler of the internal port: authenticated calls of nodes, and pages for anyone. `console`:
+    of the worker that has it; it asks who comes.
+    """
 
     answering: Answering
     nodes: Nodes
@@ -152,6 +156,7 @@ class NodePort:
     sessions: Sessions
     pages: InternalPages
     errors: ErrorResponses
+    console: Handler | None = None
 
     def __post_init__(self) -> None:
         self._lines = RepeatLimiter(1, REFUSALS_INTERVAL)
@@ -160,6 +165,8 @@ class NodePort:
         """Synchronous where possible, so that one write answers all requests of one read."""
         path = request.path
         if not path.startswith(_CALLS):
+            if self.console is not None and path.startswith(CONSOLE):
+                return self.console(request)
             return self._page(request)
         signature = request.headers.get(REQUEST_HEADER, "")
         try:

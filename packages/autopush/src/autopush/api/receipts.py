@@ -21,6 +21,7 @@ from typing import Final, cast
 
 from autopush.api import responses
 from autopush.api.browsers import OwnOrigins
+from autopush.api.event_stream import EventStream
 from autopush.api.receipt_polls import POLL_INTERVAL, Document, Poll, Polls, Snapshot
 from autopush.clock import Clock
 from autopush.delivery.calls import Outcome
@@ -56,8 +57,6 @@ MAX_WAITING_OF_ADDRESS: Final = 250
 TOO_MANY_WAIT: Final = "Too many requests wait"
 READ_RATE: Final = Rate(1200, "min")
 """Requests for a subscription from one client address: each reads up to `MAX_MESSAGES` messages."""
-MAX_UNREAD: Final = 65_536
-"""Bytes; a client that leaves more unread is disconnected."""
 
 EVENT_STREAM: Final = "text/event-stream"
 MAX_MEMBERS: Final = 32
@@ -308,17 +307,20 @@ class ReceiptHandler:
 
     # ── streams ──────────────────────────────────────────────────────────────────────────────────
 
-    def _stream(self, joined: AbstractContextManager[Poll], connection_key: str) -> "EventStream":
+    def _stream(self, joined: AbstractContextManager[Poll], connection_key: str) -> EventStream:
         """:raises ConnectionRefused: too many wait, as others have come first"""
         waiting = ExitStack()
         try:
             poll = waiting.enter_context(joined)
         except PushError as refusal:
             raise ConnectionRefused(refusal.status, TOO_MANY_WAIT) from None
-        return EventStream(self, poll, waiting, connection_key)
+        waiting.callback(self.connection_limits.release, connection_key)
+        return EventStream(partial(self.run_stream, poll), waiting.close)
 
-    async def run_stream(self, stream: "EventStream", poll: Poll) -> None:
-        """Write each outcome once to a stream, until its client leaves."""
+    async def run_stream(self, poll: Poll, stream: EventStream) -> None:
+        """Write each outcome once to a stream, until its client leaves. One that was disconnected
+        gets all receipts again when it comes back.
+        """
         self._streams.add(stream)
         loop = asyncio.get_running_loop()
         until, written = loop.time() + LONGEST_STREAM, 0
@@ -333,56 +335,12 @@ class ReceiptHandler:
             self._streams.discard(stream)
             stream.close()
 
-    def release(self, connection_key: str) -> None:
-        self.connection_limits.release(connection_key)
-
     async def end_waits(self) -> None:
         """Answer the requests that wait, and end the streams."""
         if self._receipts is not None:
             self._receipts.end_waits()
         for stream in list(self._streams):
             stream.close()
-
-
-class EventStream(asyncio.Protocol):
-    """Server-sent events to one client, which sends nothing more. One that does not read is
-    disconnected: it gets all receipts again when it comes back.
-    """
-
-    def __init__(
-        self, handler: ReceiptHandler, poll: Poll, waiting: ExitStack, connection_key: str
-    ) -> None:
-        """`waiting`: closed when the connection is lost."""
-        self._handler = handler
-        self._poll, self._waiting = poll, waiting
-        self._connection_key = connection_key
-        self._transport: asyncio.Transport | None = None
-        self._task: asyncio.Task[None] | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-        self._transport.set_write_buffer_limits(MAX_UNREAD)
-        running = self._handler.run_stream(self, self._poll)
-        self._task = asyncio.get_running_loop().create_task(running)
-
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
-        self._transport = None
-        self._waiting.close()
-        self._handler.release(self._connection_key)
-        if self._task is not None:
-            self._task.cancel()
-
-    def pause_writing(self) -> None:
-        if self._transport is not None:
-            self._transport.abort()
-
-    def write(self, data: bytes) -> None:
-        if self._transport is not None:
-            self._transport.write(data)
-
-    def close(self) -> None:
-        if self._transport is not None:
-            self._transport.close()
 
 
 def _subscription_named(headers: Mapping[str, str]) -> str:

@@ -41,12 +41,14 @@ class SendersPage:
     siblings: Siblings = field(default_factory=Siblings)
 
     async def respond(self) -> Response:
+        return responses.json(200, msgspec.to_builtins(await self.report()))
+
+    async def report(self) -> GoneReport:
         others = [sibling for index, sibling in self.siblings.items() if index >= 0]
         answers = await asyncio.gather(*map(self._ask, others))
         reports = [report for report in (self.own(), *answers) if report is not None]
         senders = [sender for report in reports for sender in report.senders]
-        report = GoneReport(_summed(senders), 1 + len(others), len(reports))
-        return responses.json(200, msgspec.to_builtins(report))
+        return GoneReport(_summed(senders), 1 + len(others), len(reports))
 
     def own(self, _asked: None = None) -> GoneReport:
         senders = [

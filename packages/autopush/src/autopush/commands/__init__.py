@@ -119,6 +119,8 @@ COMMANDS: Final = (
     Command(
         "keys", "rotate a key that is kept in the data folder, or give up one that is lost", "keys"
     ),
+    Command("console-token", "make a token for the pages of the option console", "console"),
+    Command("audit", "print what operators have changed", "console"),
     Command(
         "settings",
         "print the settings that a command would have and where each comes from, or sample files",

@@ -61,6 +61,15 @@ class BridgedUser(Struct, frozen=True):
     router: Router
 
 
+class CircuitState(Struct, frozen=True):
+    """Of one application of a bridge in one worker. `failures`: outages in a row."""
+
+    bridge: str
+    application: str
+    is_open: bool
+    failures: int
+
+
 class Bridges:
     """`routers`: by router type; others hold this mapping. `max_under_way`: of all together."""
 
@@ -156,6 +165,10 @@ class Bridges:
             raise PushError(errno, message, status=response.status_code, headers=response.headers)
         return response
 
+    def circuits(self) -> list[CircuitState]:
+        """Of what was used since the start, or since the bridges were replaced."""
+        return [each.state() for each in self._circuits.values()]
+
     async def close(self) -> None:
         for task in self._closing:
             task.cancel()
@@ -227,6 +240,9 @@ class Circuit:
             now=asyncio.get_running_loop().time,
             max_failures=MAX_FAILURES,
         )
+
+    def state(self) -> CircuitState:
+        return CircuitState(*self._key, self._breaker.is_open, self._breaker.failures)
 
     async def call(self, notification: Notification, record: UserRecord) -> RouterResponse:
         """:raises RouterError: the router's; 503/201, the circuit is open or the limit reached"""

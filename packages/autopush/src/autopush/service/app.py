@@ -14,6 +14,10 @@ from autopush.api.matrix import MAX_BODY as MAX_MATRIX_BODY
 from autopush.api.matrix import PATH as MATRIX_PATH
 from autopush.api.memory_usage import memory_usage
 from autopush.clock import Clock, ServiceClock
+from autopush.console.audit import AuditLog
+from autopush.console.handlers import Console
+from autopush.console.overview import Overview
+from autopush.console.session import ConsoleSessions, ConsoleTokens
 from autopush.delivery.bridge_contract import Router
 from autopush.delivery.megaphone import BroadcastPoller, Megaphone, PollError
 from autopush.keys import ServiceKeys
@@ -37,6 +41,7 @@ from autopush.telemetry.exporters import Exporter, Sender, Statsd
 from autopush.telemetry.metric_table import REQUESTS_IN_FLIGHT
 from autopush.telemetry.metrics import Metric, Metrics, SharedMetrics
 from autopush.telemetry.process import DescriptorShortage, ProcessMetrics
+from autopush.webpush.tokens import derive_key
 from keytables import KeytablesError
 
 MAX_NODE_BODY: Final = 512 * 1024
@@ -152,6 +157,9 @@ class Worker:
         self._websocket_server: HttpServer | None = None
         if parts.websockets is not None:
             self._serve_node(parts.websockets)
+        self._console: Console | None = None
+        if settings.console and index == 0 and parts.websockets is not None:
+            self._console = self._add_console(service, parts.websockets)
         self._page_servers = [
             self._ports.serve(purpose, pages, Limits(max_body=MAX_PAGE_BODY))
             for purpose, pages in (("metrics", parts.internal_pages), ("memory", memory_usage))
@@ -209,6 +217,29 @@ class Worker:
             Limits(max_body=MAX_NODE_BODY, idle_timeout=NODE_IDLE_TIMEOUT),
         )
         self._background.append(websockets.node.presence.run)
+
+    def _add_console(self, service: ServiceContext, websockets: NodeParts) -> Console:
+        parts, data = self._parts, self._settings.data
+        io, clock = parts.io, parts.io.clock
+        key = derive_key(service.keys.crypto[0], "console sessions")
+        overview = Overview(
+            io.metrics.shared,
+            self._settings,
+            io.siblings,
+            parts.internal_pages.senders,
+            parts.circuits,
+            io.certificate,
+            clock,
+        )
+        console = Console(
+            ConsoleSessions(ConsoleTokens(data), key, clock, io.monotonic),
+            overview,
+            AuditLog(data, clock),
+            self._node_server.connection_limits,
+        )
+        websockets.node_port.console = console
+        self._background.append(overview.run)
+        return console
 
     def _poll_broadcasts(self, websockets: NodeParts, source: Megaphone | None) -> None:
         if self._polling is not None:
@@ -277,6 +308,8 @@ class Worker:
 
     async def hand_over(self, seconds: float) -> None:
         """Stop accepting, and have the next version go on, over that time: see `HandOver`."""
+        if self._console is not None:
+            self._console.close()
         await self._parts.hand_over.run(seconds, self._ports.stop_accepting, self._ports.drain)
 
     async def stop(self, *, keep_sockets: bool = False) -> None:
@@ -286,6 +319,8 @@ class Worker:
         """
         parts = self._parts
         self._ports.close(keep_sockets=keep_sockets)
+        if self._console is not None:
+            self._console.close()
         if self._polling is not None:
             self._tasks.append(self._polling)
         for task in self._tasks:

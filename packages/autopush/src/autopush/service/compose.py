@@ -29,9 +29,10 @@ from autopush.api.status_pages import Dockerflow, InternalPages, LogCheck
 from autopush.bridges.discovery import load_routers, router_states
 from autopush.bridges.udp_wake import UdpWaker, load_waker
 from autopush.clock import Clock
+from autopush.console.overview import CIRCUITS
 from autopush.delivery.answering import Answering
 from autopush.delivery.bridge_contract import Router
-from autopush.delivery.bridged import Bridges
+from autopush.delivery.bridged import Bridges, CircuitState
 from autopush.delivery.connected import Registry
 from autopush.delivery.moving import Movers
 from autopush.delivery.node import ConnectionNode
@@ -182,6 +183,7 @@ class Parts:
         """What answers the calls of siblings."""
         if senders is not None:
             self.sibling_ports[SENDERS] = senders.own
+            self.sibling_ports[CIRCUITS] = self.circuits
 
         self.endpoint = EndpointParts(self) if settings.has_endpoint else None
         self.websockets = NodeParts(self) if settings.has_sockets else None
@@ -215,6 +217,10 @@ class Parts:
             self.endpoint.apply(settings)
         if self.websockets is not None:
             self.websockets.apply(settings)
+
+    def circuits(self, _asked: None = None) -> list[CircuitState]:
+        """Of the bridges of this worker."""
+        return self.endpoint.bridges.circuits() if self.endpoint is not None else []
 
     @property
     def _own_id(self) -> str:

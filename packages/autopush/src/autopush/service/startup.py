@@ -7,6 +7,7 @@ import asyncio
 import gc
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import closing, contextmanager
@@ -19,6 +20,7 @@ import uvloop
 from autopush.admission import OpenConnections
 from autopush.bridges.discovery import configured_routers
 from autopush.clock import ServiceClock
+from autopush.console.session import ACT, ConsoleTokens
 from autopush.delivery.megaphone import Megaphone, PollError
 from autopush.hosts import url_host
 from autopush.keys import ServiceKeys, save_keys, service_keys
@@ -353,6 +355,23 @@ def announce(settings: Settings) -> None:
             words = ["autopush ready: " + page, websocket, node_api, store]
     workers = "" if settings.workers == 1 else f" workers={settings.workers}"
     print(" · ".join(words) + workers, flush=True)
+    if settings.console:
+        announce_console(settings)
+
+
+def announce_console(settings: Settings) -> None:
+    """Print where the console is. The first start on a terminal makes its token and shows it: what
+    is no terminal may be a log, which must not have it.
+    """
+    tokens, words = ConsoleTokens(settings.data), ""
+    try:
+        if not tokens.hashes():
+            words = " · `autopush console-token` makes the token to log in with"
+            if sys.stdout.isatty():
+                words = f" · token {tokens.make(ACT)} (shown this once)"
+    except OSError as error:
+        words = f" · its tokens cannot be kept: {error.filename}: {error.strerror}"
+    print(f"console {settings.node_url(settings.router_port)}/console/{words}", flush=True)
 
 
 def announce_addresses(settings: Settings) -> None:

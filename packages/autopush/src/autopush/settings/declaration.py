@@ -88,7 +88,7 @@ TOOLS: Final = (
 """One-shot commands that work on the store."""
 ALL_COMMANDS: Final = (*DAEMONS, *TOOLS)
 """Commands with all options of the store."""
-SHELL_TOOLS: Final = ("send", "keys")
+SHELL_TOOLS: Final = ("send", "keys", "audit", "console-token")
 """Other one-shot commands."""
 
 _VALUE_TYPES: Final = {bool: BOOLEAN, bool | None: BOOLEAN, str: TEXT, Path: FOLDER}

@@ -230,6 +230,11 @@ class Settings:
     memusage_port: OptionalPort = ADDRESSES.option(
         None, "port, of this machine only, for /_memusage: what the memory is used for"
     )
+    console: bool = ADDRESSES.of(*NODES).option(
+        False,
+        "pages for operators at /console of the internal port; `autopush console-token` makes the "
+        "token to log in with",
+    )
     workers: Annotated[int, whole_number(1, 1024)] = ADDRESSES.option(
         1, "processes that share the public ports"
     )
@@ -673,7 +678,7 @@ class Settings:
         "start of the URLs of Amazon: /auth/O2/token and /messaging/registrations follow",
     )
 
-    data: Path = STORAGE.of(*ALL_COMMANDS, "keys").option(
+    data: Path = STORAGE.of(*ALL_COMMANDS, "keys", "audit", "console-token").option(
         NO_FOLDER,
         "folder of the embedded store and of the keys created at the first start",
         default_text="$XDG_DATA_HOME/autopush, or ~/.local/share/autopush",
@@ -1065,9 +1070,9 @@ class Settings:
 
     @property
     def needs_data_folder(self) -> bool:
-        """Whether the store, a key or a certificate is kept in the data folder."""
+        """Whether the store, a key, a certificate or a token is kept in the data folder."""
         keys_given = self.crypto_key and (self.auth_key or not self.has_endpoint)
-        return self.store_is_in_data_folder or not keys_given or bool(self.domain)
+        return self.store_is_in_data_folder or not keys_given or bool(self.domain) or self.console
 
     @property
     def store_first(self) -> bool:

@@ -1,0 +1,283 @@
+"""The pages of the console, each with its JSON.
+
+    GET  /console/            Now          GET  /console/now.json, now.events
+    GET  /console/log-in      the form     POST /console/log-in, log-out
+
+A request has the cookie of a log-in, or `Authorization: Bearer TOKEN`, for scripts.
+
+Rule: whatever changes something is a POST of a page of this origin (its `Origin` is the `Host`), or
+has a bearer token, which no other site can make a browser send.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from html import escape
+from http.cookies import CookieError, SimpleCookie
+from importlib.resources import files
+from typing import Any, Final
+from urllib.parse import parse_qs
+
+import orjson
+
+from autopush.api import responses
+from autopush.api.event_stream import HEADERS, EventStream
+from autopush.clock import until_next
+from autopush.console.audit import AuditLog
+from autopush.console.overview import Overview
+from autopush.console.session import COOKIE, LIFETIME, ConsoleSessions
+from autopush.hosts import origin_of
+from autopush.net.client_limits import ConnectionLimits
+from autopush.net.http_messages import Answer, Request, Response, Upgrade
+from autopush.telemetry import logs
+from autopush.version import VERSION
+
+MAX_STREAMS: Final = 32
+"""Pages that are kept up to date at once."""
+UPDATE_INTERVAL: Final = 1.0
+LONGEST_STREAM: Final = 3600.0
+"""Seconds after which a page has to show again that it may see."""
+TITLES: Final = {"": "Now"}
+"""Pages in the order of the menu, by the last part of their path."""
+
+_STATIC: Final = (
+    files("autopush.console") / "static",
+    files("autopush.api") / "static",
+)
+_TYPES: Final = {
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+_SHARED_FILES: Final = ("style.css", "icon.svg")
+"""Those of the start page that the console has too."""
+_HTML: Final = "text/html; charset=utf-8"
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+_HEADERS: Final = (
+    ("Content-Security-Policy", _POLICY),
+    ("X-Content-Type-Options", "nosniff"),
+    ("X-Frame-Options", "DENY"),
+    ("Referrer-Policy", "same-origin"),
+    ("Cross-Origin-Opener-Policy", "same-origin"),
+    ("Cache-Control", "no-store"),
+)
+
+_log = logs.get(__name__)
+
+Page = Callable[[Request, str], Coroutine[Any, Any, Answer]]
+"""Answers a request of that role."""
+
+
+class ConsoleRefusal(Exception):  # noqa: N818 - an answer
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+class Console:
+    """`connection_limits`: of the port, from which a stream takes its connection."""
+
+    def __init__(
+        self,
+        sessions: ConsoleSessions,
+        overview: Overview,
+        audit: AuditLog,
+        connection_limits: ConnectionLimits,
+    ) -> None:
+        self._sessions, self._overview, self._audit = sessions, overview, audit
+        self._limits = connection_limits
+        self._streams: set[EventStream] = set()
+        self._updates: asyncio.Task[None] | None = None
+        self._is_closed = False
+        self._files = dict(_static_files())
+        frame = _read("frame.html")
+        self._pages = {
+            path: _fill(frame, path, _read(f"{title.lower().replace(' ', '-')}.html"))
+            for path, title in TITLES.items()
+        }
+        self._log_in_page = _read("log-in.html")
+        self._json: dict[tuple[str, str], Page] = {
+            ("GET", "now.json"): self._now,
+            ("GET", "now.events"): self._now_events,
+        }
+
+    async def __call__(self, request: Request) -> Answer:
+        path = request.path.removeprefix("/console").removeprefix("/")
+        if request.path == "/console":
+            return _redirect("/console/")
+        try:
+            answer = await self._answer(request, path)
+        except ConsoleRefusal as refusal:
+            answer = responses.json(refusal.status, {"error": str(refusal)})
+        if isinstance(answer, Response):
+            answer.headers = (*answer.headers, *_HEADERS)
+        return answer
+
+    async def _answer(self, request: Request, path: str) -> Answer:
+        method = "GET" if request.method == "HEAD" else request.method
+        if method == "GET" and (file := self._files.get(path)) is not None:
+            return Response(200, file[0], (), file[1])
+        if path == "log-in":
+            return self._log_in(request) if method == "POST" else self._log_in_form("")
+        if path == "log-out" and method == "POST":
+            self._check_origin(request)
+            return _redirect("/console/log-in", _cookie("", 0, request))
+        role = self._role(request)
+        if method == "GET" and path in self._pages:
+            if not role:
+                return _redirect("/console/log-in")
+            return Response(200, self._pages[path].replace("{{role}}", role).encode(), (), _HTML)
+        if not role:
+            raise ConsoleRefusal(401, "Log in at /console/log-in, or send a bearer token")
+        if (page := self._json.get((method, path))) is None:
+            known = {each for _, each in self._json}
+            if path in known:
+                raise ConsoleRefusal(405, f"{path} is not for {method}")
+            raise ConsoleRefusal(404, "The console has no such page")
+        return await page(request, role)
+
+    # ── who comes ────────────────────────────────────────────────────────────────────────────────
+
+    def _role(self, request: Request) -> str:
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer":
+            role = self._sessions.tokens.role_of(token.strip())
+            if not role and self._sessions.wait_before_attempt(request.client_address):
+                raise ConsoleRefusal(429, "Too many wrong tokens; wait a minute")
+            return role
+        if request.method not in ("GET", "HEAD"):
+            self._check_origin(request)
+        cookies = SimpleCookie()
+        try:
+            cookies.load(request.headers.get("cookie", ""))
+        except CookieError:
+            return ""
+        return self._sessions.role_of(cookies[COOKIE].value) if COOKIE in cookies else ""
+
+    def _check_origin(self, request: Request) -> None:
+        """:raises ConsoleRefusal: 403, no page of this origin has sent it"""
+        try:
+            origin = origin_of(request.headers.get("origin", "")).partition("://")[2]
+            host = origin_of(f"http://{request.headers.get('host', '')}").partition("://")[2]
+        except ValueError:
+            origin, host = "", " "
+        if origin != host:
+            raise ConsoleRefusal(
+                403, "Origin and Host differ: a proxy before the console has to keep the Host"
+            )
+
+    def _log_in(self, request: Request) -> Response:
+        self._check_origin(request)
+        if self._sessions.wait_before_attempt(request.client_address):
+            return self._log_in_form("Too many attempts; wait a minute.", 429)
+        token = parse_qs(request.body.decode("utf-8", "replace")).get("token", [""])[0].strip()
+        cookie = self._sessions.open(token)
+        if not cookie:
+            _log.warning("Wrong token at the console", remote_ip=request.client_address)
+            return self._log_in_form("That is not the token.", 403)
+        role = cookie.partition(".")[0]
+        self._audit.add("log-in", by=f"console, {role}, {request.client_address}")
+        return _redirect("/console/", _cookie(cookie, LIFETIME, request))
+
+    def _log_in_form(self, problem: str, status: int = 200) -> Response:
+        text = self._log_in_page.replace("{{problem}}", escape(problem))
+        if not self._sessions.tokens.hashes():
+            text = text.replace('id="no-token" hidden', 'id="no-token"')
+        return Response(status, text.encode(), (), _HTML)
+
+    # ── Now ──────────────────────────────────────────────────────────────────────────────────────
+
+    async def _now(self, _request: Request, _role: str) -> Answer:
+        history = {"history": self._overview.history.document()}
+        return responses.json(200, await self._overview.document() | history)
+
+    async def _now_events(self, _request: Request, _role: str) -> Answer:
+        if len(self._streams) >= MAX_STREAMS or self._is_closed:
+            raise ConsoleRefusal(503, f"{MAX_STREAMS} pages are open, which is the most")
+
+        def stream(key: str) -> EventStream:
+            made = EventStream(self._follow, lambda: self._lost(made, key))
+            self._streams.add(made)
+            return made
+
+        return Upgrade(HEADERS, stream, status=200)
+
+    def _lost(self, stream: EventStream, key: str) -> None:
+        self._streams.discard(stream)
+        self._limits.release(key)
+        if not self._streams and self._updates is not None:
+            self._updates.cancel()
+            self._updates = None
+
+    async def _follow(self, stream: EventStream) -> None:
+        """Begin with all there is; what changes comes to all pages at once."""
+        stream.write(_event("history", self._overview.history.document()))
+        stream.write(_event("now", await self._overview.document()))
+        if self._updates is None or self._updates.done():
+            self._updates = asyncio.get_running_loop().create_task(self._update())
+        await asyncio.sleep(LONGEST_STREAM)
+        stream.close()
+
+    async def _update(self) -> None:
+        """One document a second for all who look."""
+        loop, samples = asyncio.get_running_loop(), self._overview.history.samples
+        newest = samples[-1] if samples else None
+        while True:
+            await asyncio.sleep(until_next(UPDATE_INTERVAL, loop.time()))
+            event = _event("now", await self._overview.document())
+            if samples and samples[-1] is not newest:
+                newest = samples[-1]
+                event += _event("sample", list(newest))
+            for stream in list(self._streams):
+                stream.write(event)
+
+    def close(self) -> None:
+        """End all streams: their pages come back, to the next version if there is one."""
+        self._is_closed = True
+        for stream in list(self._streams):
+            stream.close()
+
+
+def _event(name: str, document: object) -> bytes:
+    return b"event: %b\ndata: %b\n\n" % (name.encode(), orjson.dumps(document))
+
+
+def _redirect(to: str, *headers: tuple[str, str]) -> Response:
+    return Response(303, headers=(("Location", to), *headers))
+
+
+def _cookie(value: str, seconds: int, request: Request) -> tuple[str, str]:
+    secure = "; Secure" if request.headers.get("origin", "").startswith("https:") else ""
+    attributes = f"HttpOnly; SameSite=Strict; Path=/console; Max-Age={seconds}{secure}"
+    return "Set-Cookie", f"{COOKIE}={value}; {attributes}"
+
+
+def _read(name: str) -> str:
+    return (_STATIC[0] / name).read_text("utf-8")
+
+
+def _static_files() -> Mapping[str, tuple[bytes, str]]:
+    found = {}
+    for folder in _STATIC:
+        for file in folder.iterdir():
+            kind = _TYPES.get(file.name.rpartition(".")[2])
+            if kind and (folder is _STATIC[0] or file.name in _SHARED_FILES):
+                found[f"static/{file.name}"] = file.read_bytes(), kind
+    return found
+
+
+def _fill(frame: str, path: str, content: str) -> str:
+    links = (
+        f'<a href="/console/{each}"{" aria-current=page" if each == path else ""}>{title}</a>'
+        for each, title in TITLES.items()
+    )
+    for name, text in (
+        ("title", TITLES[path]),
+        ("menu", "\n".join(links)),
+        ("content", content),
+        ("version", escape(VERSION)),
+    ):
+        frame = frame.replace(f"{{{{{name}}}}}", text)
+    return frame
