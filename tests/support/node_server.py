@@ -8,7 +8,7 @@ from autopush.api.responses import text
 from autopush.delivery.answering import Answering
 from autopush.delivery.calls import Outcome
 from autopush.delivery.node_http import answer_to, from_http
-from autopush.net.http_messages import Request, Response
+from autopush.net.http_messages import Answer, Request, Response, Upgrade
 from autopush.net.node_auth import (
     REQUEST_HEADER,
     RESPONSE_HEADER,
@@ -25,9 +25,11 @@ INSTANCE = "of-these-tests"
 CallHandler = Callable[[Request], Awaitable[Response]]
 
 
-async def response_of(reply: Response | Awaitable[Response]) -> Response:
+async def response_of(reply: Answer | Awaitable[Answer]) -> Response:
     """What a handler responds, at once or later."""
-    return reply if isinstance(reply, Response) else await reply
+    answer = reply if isinstance(reply, Response | Upgrade) else await reply
+    assert isinstance(answer, Response)
+    return answer
 
 
 async def answer_over_http(

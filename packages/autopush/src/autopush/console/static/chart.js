@@ -19,8 +19,10 @@ export function chart() {
 export function draw({ svg, area, line }, points, until, label) {
   svg.setAttribute("aria-label", label);
   const top = Math.max(...points.map(([, value]) => value), 0) || 1;
+  // Until there is an hour, as much as there is, so that the line can be read.
+  const span = Math.min(3600, Math.max(300, until - (points[0]?.[0] ?? until)));
   const steps = points.map(([at, value]) => [
-    Math.max(0, WIDTH - (until - at) / 10), HEIGHT - 2 - (value / top) * (HEIGHT - 6)]);
+    Math.max(0, WIDTH * (1 - (until - at) / span)), HEIGHT - 2 - (value / top) * (HEIGHT - 6)]);
   const path = steps.map(([x, y], n) => `${n ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");
   line.setAttribute("d", path);
   area.setAttribute("d", steps.length

@@ -34,7 +34,7 @@ function drawHistory() {
     const top = Math.max(0, ...points.map(([, value]) => value));
     const span = rows.length ? time(until - rows[0][0] + 10) : "";
     left.textContent = span ? `last ${span}` : "no history yet";
-    right.textContent = span ? `at most ${shown(top)}` : "";
+    right.textContent = span ? `≤ ${shown(top)}` : "";
     draw(picture, points, until, span ? `${title}, last ${span}: at most ${shown(top)}` : `${title}: no history yet`);
   }
 }

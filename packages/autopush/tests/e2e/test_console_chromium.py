@@ -1,0 +1,93 @@
+"""The console in a real browser, while messages are pushed: it shows what the run knows."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from support.application_server import ApplicationServer
+from support.chromium import TIMEOUT, Chromium, Page
+from support.contrast import LOW_CONTRAST
+from support.service import Service, autopush, service
+from support.user_agent import UserAgent
+
+pytestmark = pytest.mark.browser
+
+PUSHES, REFUSED = 5, 2
+NAMELESS = """[...document.querySelectorAll('button, a, input, select, textarea, svg[role=img]')]
+  .filter((each) => each.checkVisibility() && !(each.innerText?.trim()
+    || each.ariaLabel || each.labels?.length)).map((each) => each.outerHTML.slice(0, 80))"""
+
+
+@pytest.fixture
+async def running(tmp_path: Path) -> AsyncIterator[Service]:
+    async with service(tmp_path, "--console", "--workers", "2") as started:
+        yield started
+
+
+async def log_in(browser: Chromium, running: Service) -> tuple[Page, list[str]]:
+    """A tab with the page Now, and what its console complains about."""
+    complaints: list[str] = []
+    token = (await autopush("console-token", "--data", running.data)).strip()
+    page = await browser.open()
+    page.on("Log.entryAdded", lambda event: complaints.append(event["entry"]["text"]))
+    await page.goto(f"{running.node_api}/console/")
+    assert await page.evaluate("location.pathname") == "/console/log-in"
+    await page.evaluate(f"document.querySelector('#token').value = '{token}'")
+    loaded = asyncio.Event()
+    page.on("Page.loadEventFired", lambda _: loaded.set())
+    await page.evaluate("document.querySelector('form').requestSubmit()")
+    await asyncio.wait_for(loaded.wait(), TIMEOUT)
+    await page.until("location.pathname === '/console/' && document.querySelector('#tiles svg')")
+    return page, complaints
+
+
+def shown(section: str, name: str) -> str:
+    """What the page says under that name, as a JavaScript expression."""
+    return (
+        f"[...document.querySelectorAll('#{section} > div')]"
+        f".find((each) => each.firstChild.textContent === '{name}')?.lastChild.textContent"
+    )
+
+
+async def look_at(page: Page, name: str, screens: Path) -> None:
+    """No window scrolls sideways, every text is legible, every control has a name."""
+    for width in (1280, 390):
+        for dark in (False, True):
+            await page.emulate(width=width, height=900, dark=dark)
+            assert await page.evaluate("document.documentElement.scrollWidth") <= width
+            assert await page.evaluate(LOW_CONTRAST) == []
+            await page.screenshot(screens / f"{name}-{width}-{'dark' if dark else 'light'}.png")
+    assert await page.evaluate(NAMELESS) == []
+
+
+async def test_the_page_now_shows_what_was_pushed(
+    browser: Chromium,
+    running: Service,
+    sender: ApplicationServer,
+    agents: list[UserAgent],
+    tmp_path: Path,
+) -> None:
+    page, complaints = await log_in(browser, running)
+    await page.until("document.querySelector('#state').dataset.state === 'live'")
+    agents.append(await running.connect())
+    _, endpoint = await agents[0].register()
+    for _ in range(PUSHES):
+        assert (await sender.push(endpoint, b"x")).status == 201
+        await agents[0].ack([await agents[0].notification()])
+    for _ in range(REFUSED):
+        assert (await sender.push(endpoint + "x", b"x")).status == 404
+    for section, name, number in (
+        ("pushes", "Received", PUSHES + REFUSED),
+        ("pushes", "Delivered directly", PUSHES),
+        ("pushes", "Acked by them", PUSHES),
+        ("refused", "Status 404", REFUSED),
+        ("store", "Messages stored", PUSHES),
+    ):
+        await page.until(f"{shown(section, name)} === '{number}'")
+    await page.until("document.querySelector('[data-name=connected]').textContent === '1'")
+    assert await page.evaluate(shown("service", "Workers")) == "2 of 2 ready"
+    assert await page.evaluate("document.querySelectorAll('#workers tr').length") == 2
+    await look_at(page, "now", tmp_path)
+    assert complaints == []
