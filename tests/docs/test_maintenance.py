@@ -4,7 +4,7 @@ import argparse
 import re
 
 from autopush.commands import COMMANDS, Command
-from autopush.commands.diagnose import Rule
+from autopush.delivery.diagnosis import Rule
 from support.cases import cases
 from support.paths import ROOT
 

@@ -10,7 +10,8 @@ import pytest
 from msgspec.structs import replace
 
 from autopush import cli
-from autopush.commands.diagnose import (
+from autopush.delivery.calls import Outcome
+from autopush.delivery.diagnosis import (
     Arrival,
     EndpointUrl,
     Facts,
@@ -18,7 +19,6 @@ from autopush.commands.diagnose import (
     judge,
     parse_endpoint_url,
 )
-from autopush.delivery.calls import Outcome
 from autopush.keys import save_keys, service_keys
 from autopush.store.inspection import PendingMessages, UserInspection, UserTable
 from autopush.store.tables import message_table, router_table, storage_table

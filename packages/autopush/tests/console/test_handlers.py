@@ -4,15 +4,17 @@ import json
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlencode
 
 import pytest
 
 from autopush.console.audit import AuditLog
 from autopush.console.handlers import Console
+from autopush.console.lookup import LookUp
 from autopush.console.overview import Overview
-from autopush.console.session import ACT, LOGIN_RATE, ConsoleSessions, ConsoleTokens
+from autopush.console.session import ACT, LOGIN_RATE, LOOK, ConsoleSessions, ConsoleTokens
+from autopush.console.users import AccountPages
 from autopush.net.client_limits import ConnectionLimits
 from autopush.net.http_messages import Request, Response
 from autopush.net.siblings import Siblings
@@ -36,7 +38,10 @@ class Browser:
             self.metrics, settings, Siblings(), None, list, lambda: None, clock, monotonic=clock
         )
         sessions = ConsoleSessions(self.tokens, b"key", clock, clock)
-        self.console = Console(sessions, overview, self.audit, ConnectionLimits())
+        # Both need a store: the pages that use them are tested in a browser.
+        look_up, accounts = cast(LookUp, None), cast(AccountPages, None)
+        limits = ConnectionLimits()
+        self.console = Console(sessions, overview, look_up, accounts, self.audit, limits)
         self.cookie = ""
 
     async def ask(
@@ -143,6 +148,25 @@ async def test_wrong_tokens_are_limited_and_right_ones_are_not_shown(
     answer = await browser.ask("/now.json", None, {"authorization": f"Bearer {token}"})
     assert answer.status == 200
     assert token not in answer.body.decode()
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/drop-user.json", {"uaid": "0" * 32}),
+        ("/delete-messages.json", {"uaid": "0" * 32}),
+        ("/accounts-change.json", {"action": "revoke", "name": "ann"}),
+    ],
+)
+async def test_who_may_only_look_changes_nothing_and_leaves_no_line(
+    browser: Browser, path: str, body: dict[str, str]
+) -> None:
+    await browser.log_in(LOOK)
+    before = [*browser.audit.lines()]
+    answer = await browser.ask(path, body)
+    assert (answer.status, document(answer)) == (403, {"error": "This token may only look"})
+    assert [*browser.audit.lines()] == before
+    assert (await browser.ask(path)).status == 405
 
 
 async def test_every_answer_says_what_its_page_may_load_and_that_it_is_not_kept(

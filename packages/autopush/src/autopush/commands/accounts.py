@@ -18,13 +18,13 @@ from urllib.parse import urlsplit
 
 from autopush.commands import CommandLine
 from autopush.commands.arguments import add_number
-from autopush.commands.invitation import Invitation, new_page
 from autopush.commands.running import (
     INCOMPLETE,
     check_tables_exist,
     opened_engine,
     run_until_signal,
 )
+from autopush.console.invitation import Invitation, new_page
 from autopush.service.storage import table_plan
 from autopush.settings import Settings, StartupError
 from autopush.settings.addresses import is_loopback

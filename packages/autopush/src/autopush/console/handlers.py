@@ -1,6 +1,10 @@
 """The pages of the console, each with its JSON.
 
     GET  /console/            Now          GET  /console/now.json, now.events
+    GET  /console/look-up     Look up      POST /console/look-up.json; to act on what it has found:
+                                           POST /console/drop-user.json, delete-messages.json
+    GET  /console/accounts    Accounts     GET  /console/accounts.json
+                                           POST /console/accounts-change.json, -devices.json
     GET  /console/log-in      the form     POST /console/log-in, log-out
 
 A request has the cookie of a log-in, or `Authorization: Bearer TOKEN`, for scripts.
@@ -23,20 +27,25 @@ from autopush.api import responses
 from autopush.api.event_stream import HEADERS, EventStream
 from autopush.clock import until_next
 from autopush.console.audit import AuditLog
+from autopush.console.lookup import LookUp, LookUpError
 from autopush.console.overview import Overview
-from autopush.console.session import COOKIE, LIFETIME, ConsoleSessions
+from autopush.console.session import ACT, COOKIE, LIFETIME, ConsoleSessions
+from autopush.console.users import ACTIONS, AccountPages
 from autopush.hosts import origin_of
 from autopush.net.client_limits import ConnectionLimits
 from autopush.net.http_messages import Answer, Request, Response, Upgrade
+from autopush.store.accounts import NAME, AccountError
 from autopush.telemetry import logs
 from autopush.version import VERSION
+from keytables import KeytablesError
 
 MAX_STREAMS: Final = 32
 """Pages that are kept up to date at once."""
 UPDATE_INTERVAL: Final = 1.0
+MAX_FIELDS: Final = 16
 LONGEST_STREAM: Final = 3600.0
 """Seconds after which a page has to show again that it may see."""
-TITLES: Final = {"": "Now"}
+TITLES: Final = {"": "Now", "look-up": "Look up", "accounts": "Accounts"}
 """Pages in the order of the menu, by the last part of their path."""
 
 _STATIC: Final = (
@@ -83,10 +92,13 @@ class Console:
         self,
         sessions: ConsoleSessions,
         overview: Overview,
+        look_up: LookUp,
+        accounts: AccountPages,
         audit: AuditLog,
         connection_limits: ConnectionLimits,
     ) -> None:
         self._sessions, self._overview, self._audit = sessions, overview, audit
+        self._users, self._accounts = look_up, accounts
         self._limits = connection_limits
         self._streams: set[EventStream] = set()
         self._updates: asyncio.Task[None] | None = None
@@ -101,6 +113,12 @@ class Console:
         self._json: dict[tuple[str, str], Page] = {
             ("GET", "now.json"): self._now,
             ("GET", "now.events"): self._now_events,
+            ("GET", "accounts.json"): self._list_accounts,
+            ("POST", "accounts-change.json"): self._change_account,
+            ("POST", "accounts-devices.json"): self._count_devices,
+            ("POST", "look-up.json"): self._look_up,
+            ("POST", "drop-user.json"): self._drop_user,
+            ("POST", "delete-messages.json"): self._delete_messages,
         }
 
     async def __call__(self, request: Request) -> Answer:
@@ -111,6 +129,13 @@ class Console:
             answer = await self._answer(request, path)
         except ConsoleRefusal as refusal:
             answer = responses.json(refusal.status, {"error": str(refusal)})
+        except LookUpError as error:
+            answer = responses.json(404, {"error": str(error)})
+        except AccountError as error:
+            answer = responses.json(400, {"error": str(error)})
+        except KeytablesError as error:
+            refused = responses.storage_refusal(error)
+            answer = responses.json(refused.status, {"error": refused.message})
         if isinstance(answer, Response):
             answer.headers = (*answer.headers, *_HEADERS)
         return answer
@@ -172,13 +197,12 @@ class Console:
         self._check_origin(request)
         if self._sessions.wait_before_attempt(request.client_address):
             return self._log_in_form("Too many attempts; wait a minute.", 429)
-        token = parse_qs(request.body.decode("utf-8", "replace")).get("token", [""])[0].strip()
-        cookie = self._sessions.open(token)
+        cookie = self._sessions.open(_field(request, "token"))
         if not cookie:
             _log.warning("Wrong token at the console", remote_ip=request.client_address)
             return self._log_in_form("That is not the token.", 403)
         role = cookie.partition(".")[0]
-        self._audit.add("log-in", by=f"console, {role}, {request.client_address}")
+        self._record(request, role, "log-in")
         return _redirect("/console/", _cookie(cookie, LIFETIME, request))
 
     def _log_in_form(self, problem: str, status: int = 200) -> Response:
@@ -233,11 +257,77 @@ class Console:
             for stream in list(self._streams):
                 stream.write(event)
 
+    # ── Look up ──────────────────────────────────────────────────────────────────────────────────
+
+    async def _look_up(self, request: Request, _role: str) -> Answer:
+        return responses.json(200, await self._users.find(_field(request, "text")))
+
+    async def _drop_user(self, request: Request, role: str) -> Answer:
+        uaid = await self._user_to_change(request, role, "drop-user")
+        await self._users.drop(uaid)
+        return responses.json(200, {"dropped": True})
+
+    async def _delete_messages(self, request: Request, role: str) -> Answer:
+        uaid = await self._user_to_change(request, role, "delete-messages")
+        return responses.json(200, {"deleted": await self._users.delete_messages(uaid)})
+
+    async def _user_to_change(self, request: Request, role: str, action: str) -> str:
+        _check_may_act(role)
+        uaid = await self._users.existing(_field(request, "uaid"))
+        self._record(request, role, action, user=self._users.shown(uaid))
+        return uaid
+
+    # ── Accounts ─────────────────────────────────────────────────────────────────────────────────
+
+    async def _list_accounts(self, _request: Request, _role: str) -> Answer:
+        return responses.json(200, await self._accounts.document())
+
+    async def _count_devices(self, _request: Request, _role: str) -> Answer:
+        return responses.json(200, {"devices": await self._accounts.accounts.devices()})
+
+    async def _change_account(self, request: Request, role: str) -> Answer:
+        _check_may_act(role)
+        action, name = _field(request, "action"), _field(request, "name")
+        if action not in ACTIONS or NAME.fullmatch(name) is None:
+            raise AccountError(
+                f"action: one of {', '.join(ACTIONS)}; name: 1 to 64 of A-Z a-z 0-9 . _ @ -"
+            )
+        fields = {each: _field(request, each) for each in ("connections", "days")}
+        given = {each: text[:10] for each, text in fields.items() if text}
+        self._record(request, role, f"user {action}", name=name, **given)
+        return responses.json(200, await self._accounts.change(action, name, fields))
+
+    def _record(self, request: Request, role: str, action: str, **fields: object) -> None:
+        """Before a change: who makes it.
+
+        :raises ConsoleRefusal: 500, the line could not be written
+        """
+        try:
+            self._audit.add(action, by=f"console, {role}, {request.client_address}", **fields)
+        except OSError as error:
+            problem = f"Nothing was changed: the audit log cannot be written ({error.strerror})"
+            raise ConsoleRefusal(500, problem) from None
+
     def close(self) -> None:
         """End all streams: their pages come back, to the next version if there is one."""
         self._is_closed = True
         for stream in list(self._streams):
             stream.close()
+
+
+def _check_may_act(role: str) -> None:
+    """:raises ConsoleRefusal: 403, it may only look"""
+    if role != ACT:
+        raise ConsoleRefusal(403, "This token may only look")
+
+
+def _field(request: Request, name: str) -> str:
+    """A field of a form, "" without it."""
+    try:
+        fields = parse_qs(request.body.decode("utf-8", "replace"), max_num_fields=MAX_FIELDS)
+    except ValueError:
+        return ""
+    return fields.get(name, [""])[0].strip()
 
 
 def _event(name: str, document: object) -> bytes:

@@ -13,11 +13,14 @@ from autopush.admission import OpenConnections
 from autopush.api.matrix import MAX_BODY as MAX_MATRIX_BODY
 from autopush.api.matrix import PATH as MATRIX_PATH
 from autopush.api.memory_usage import memory_usage
+from autopush.bridges.discovery import configured_routers
 from autopush.clock import Clock, ServiceClock
 from autopush.console.audit import AuditLog
 from autopush.console.handlers import Console
+from autopush.console.lookup import LookUp
 from autopush.console.overview import Overview
 from autopush.console.session import ConsoleSessions, ConsoleTokens
+from autopush.console.users import AccountPages
 from autopush.delivery.bridge_contract import Router
 from autopush.delivery.megaphone import BroadcastPoller, Megaphone, PollError
 from autopush.keys import ServiceKeys
@@ -231,9 +234,25 @@ class Worker:
             io.certificate,
             clock,
         )
+        look_up = LookUp(
+            io.store,
+            parts.tokens,
+            parts.nodes,
+            parts.placement,
+            lambda: configured_routers(self._settings),
+            self._settings.key_hash,
+            clock,
+        )
         console = Console(
             ConsoleSessions(ConsoleTokens(data), key, clock, io.monotonic),
             overview,
+            look_up,
+            AccountPages(
+                io.store.accounts,
+                self._settings.public_websocket_url,
+                self._settings.accounts_required,
+                clock,
+            ),
             AuditLog(data, clock),
             self._node_server.connection_limits,
         )

@@ -21,10 +21,24 @@ from autopush.store.tables import (
 )
 from autopush.store.users import SIMPLEPUSH, UserRecord, parse_record
 from autopush.store.versions import UserMessages, Versions, unread_pages
+from autopush.webpush.notification import Notification
 from keytables import Engine, Item, TableNotFound
 
 MAX_COUNTED: Final = 10_000
 """Rows counted for a user, at most."""
+MAX_MESSAGES: Final = 100
+"""Messages listed for a user, at most."""
+
+
+class PendingMessage(Struct, frozen=True):
+    """`size`: bytes of payload; `stored_at`: epoch seconds, 0 for versions; `ttl`: seconds."""
+
+    channel: str
+    size: int
+    stored_at: int
+    ttl: int
+    topic: str | None
+    urgency: str
 
 
 class PendingMessages(Struct, kw_only=True):
@@ -32,7 +46,8 @@ class PendingMessages(Struct, kw_only=True):
 
     `count`: deliverable ones of all channels, without `expired` ones and those of channels it has
     left; `of_channel`: of the inspected one; `size`: bytes of payload; `oldest` and `newest`: when
-    they were stored, epoch seconds, None for versions; `has_more`: only `MAX_COUNTED` were read.
+    they were stored, epoch seconds, None for versions; `has_more`: only `MAX_COUNTED` were read;
+    `messages`: the first `MAX_MESSAGES` of the deliverable ones, in the order of delivery.
     """
 
     count: int = 0
@@ -42,6 +57,7 @@ class PendingMessages(Struct, kw_only=True):
     newest: int | None = None
     expired: int = 0
     has_more: bool = False
+    messages: list[PendingMessage] = []
 
 
 class UserTable(Struct, frozen=True):
@@ -124,11 +140,28 @@ async def _read(messages: UserMessages, uaid: str, channel_id: str, now: float) 
             if message.expired(now):
                 pending.expired += 1
                 continue
+            if pending.count < MAX_MESSAGES:
+                pending.messages.append(_listed(message))
             pending.count += 1
             pending.of_channel += message.channel_id == channel_id
-            pending.size += len(message.data or "") * 3 // 4
+            pending.size += _size(message)
             if messages.router_type != SIMPLEPUSH:
                 pending.oldest = min(message.timestamp, pending.oldest or message.timestamp)
                 pending.newest = max(message.timestamp, pending.newest or message.timestamp)
     known = channels if isinstance(channels, frozenset) else None
     return UserTable(messages.name, known, pending)
+
+
+def _size(message: Notification) -> int:
+    return len(message.data or "") * 3 // 4
+
+
+def _listed(message: Notification) -> PendingMessage:
+    return PendingMessage(
+        message.channel_id,
+        _size(message),
+        message.timestamp,
+        message.ttl,
+        message.topic,
+        message.urgency,
+    )

@@ -72,8 +72,12 @@ class Invitation:
             link=escape(self.link),
             socket=escape(self._socket),
             expiry=f" It ends on {self._expires}." if self._expires else "",
-            code=self._code.svg_inline(scale=4, border=4, omitsize=True),
+            code=self.svg(),
         )
+
+    def svg(self) -> str:
+        """The QR code, for a page."""
+        return self._code.svg_inline(scale=4, border=4, omitsize=True)
 
 
 @contextmanager

@@ -1,0 +1,98 @@
+// The page Accounts: users, their quotas and ends, new links, and the end of one.
+import { confirmed, post } from "./requests.js";
+import { count, row, table } from "./shown.js";
+
+const $ = (id) => document.getElementById(id);
+let devices = null;
+
+const date = (seconds) => new Date(seconds * 1000).toISOString().slice(0, 10);
+
+function button(text, label, act) {
+  const made = document.createElement("button");
+  made.type = "button";
+  made.className = "copy";
+  made.textContent = text;
+  made.setAttribute("aria-label", label);
+  made.addEventListener("click", () => act().catch((error) => { $("said").textContent = error.message; }));
+  return made;
+}
+
+function invite({ name, link, qr }) {
+  $("invitation-title").textContent = `The link of ${name}`;
+  $("link").textContent = link;
+  const code = new DOMParser().parseFromString(qr, "text/html").querySelector("svg");
+  code.setAttribute("role", "img");
+  code.setAttribute("aria-label", `QR code of the link of ${name}`);
+  $("code").replaceChildren(code);
+  $("invitation").showModal();
+}
+
+async function change(action, name, fields = {}) {
+  $("said").textContent = "";
+  const answer = await post("accounts-change.json", { action, name, ...fields });
+  if (answer.link) invite(answer);
+  await list();
+}
+
+async function renew(name) {
+  const consequence = "Whoever has the former link cannot connect with it any more; devices that have connected go on.";
+  if (await confirmed(`A new link for ${name}?`, consequence, "New link")) await change("renew", name);
+}
+
+async function revoke(name) {
+  const consequence = "Its sessions end, and its devices are admitted no more. This cannot be undone.";
+  if (await confirmed(`Revoke ${name}?`, consequence, "Revoke")) await change("revoke", name);
+}
+
+async function list() {
+  const answer = await fetch("/console/accounts.json");
+  if (answer.status === 401) location.assign("/console/log-in");
+  if (!answer.ok) throw new Error((await answer.json()).error);
+  const { required, accounts, most } = await answer.json();
+  $("required").textContent = required ? "Only these users connect." : "accounts_required is off: everybody may connect.";
+  $("total").textContent = `${count(accounts.length)} of at most ${count(most)}.`;
+  table($("users"), [], "No user yet");
+  if (!accounts.length) return;
+  $("users").replaceChildren(...accounts.map((each) => {
+    const line = row("td", "tr", [
+      each.name, date(each.created_at), each.connections ? `${count(each.connections)} at once` : "none",
+      each.expires_at ? [date(each.expires_at), each.has_expired ? "bad" : ""] : "never",
+      devices ? count(devices[each.name] ?? 0) : "–",
+    ]);
+    const cell = document.createElement("td");
+    cell.className = "act-only actions";
+    cell.append(
+      button("New link", `New link for ${each.name}`, () => renew(each.name)),
+      button("Revoke", `Revoke ${each.name}`, () => revoke(each.name)));
+    line.append(cell);
+    return line;
+  }));
+}
+
+$("add").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  try {
+    await change("add", $("name").value, { connections: $("connections").value, days: $("days").value });
+    $("name").value = "";
+  } catch (error) {
+    $("said").textContent = error.message;
+  }
+});
+$("count").addEventListener("click", async () => {
+  $("said").textContent = "";
+  try {
+    ({ devices } = await post("accounts-devices.json"));
+    await list();
+  } catch (error) {
+    $("said").textContent = error.message;
+  }
+});
+$("copy").addEventListener("click", () => navigator.clipboard?.writeText($("link").textContent)
+  .then(() => { $("copy").textContent = "Copied"; }));
+$("done").addEventListener("click", () => $("invitation").close());
+$("invitation").addEventListener("close", () => {
+  $("link").textContent = "";
+  $("code").replaceChildren();
+  $("copy").textContent = "Copy the link";
+});
+list().catch((error) => { $("said").textContent = error.message; });

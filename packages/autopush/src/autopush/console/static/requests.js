@@ -1,0 +1,31 @@
+// Requests to the console, and the question before one that changes something.
+const $ = (id) => document.getElementById(id);
+
+/** The answer to a POST; throws an error with the words of the console. */
+export async function post(path, fields = {}) {
+  let answer;
+  try {
+    answer = await fetch(`/console/${path}`, { method: "POST", body: new URLSearchParams(fields) });
+  } catch {
+    throw new Error("The service does not answer");
+  }
+  if (answer.status === 401) location.assign("/console/log-in");
+  const document = await answer.json().catch(() => ({ error: `Status ${answer.status}` }));
+  if (!answer.ok) throw new Error(document.error ?? document.message ?? `Status ${answer.status}`);
+  return document;
+}
+
+/** Whether the operator says yes. */
+export function confirmed(question, consequence, yes) {
+  const dialog = $("confirm");
+  $("question").textContent = question;
+  $("consequence").textContent = consequence;
+  $("yes").textContent = yes;
+  dialog.returnValue = "";
+  $("yes").onclick = () => dialog.close("yes");
+  $("cancel").onclick = () => dialog.close("");
+  dialog.showModal();
+  return new Promise((resolve) => {
+    dialog.addEventListener("close", () => resolve(dialog.returnValue === "yes"), { once: true });
+  });
+}
