@@ -1,6 +1,7 @@
 """The console in a real browser, while messages are pushed: it shows what the run knows."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -91,3 +92,94 @@ async def test_the_page_now_shows_what_was_pushed(
     assert await page.evaluate("document.querySelectorAll('#workers tr').length") == 2
     await look_at(page, "now", tmp_path)
     assert complaints == []
+
+
+async def press(page: Page, button: str) -> None:
+    await page.evaluate(f"document.querySelector('#{button}').click()")
+
+
+async def enter(page: Page, field: str, text: str) -> None:
+    await page.evaluate(f"document.querySelector('#{field}').value = {json.dumps(text)}")
+
+
+async def says(page: Page, element: str, text: str) -> None:
+    await page.until(f"document.querySelector('#{element}').textContent === {json.dumps(text)}")
+
+
+async def test_a_user_agent_is_looked_up_emptied_and_dropped(
+    browser: Chromium,
+    running: Service,
+    sender: ApplicationServer,
+    agents: list[UserAgent],
+    tmp_path: Path,
+) -> None:
+    page, complaints = await log_in(browser, running)
+    agents.append(await running.connect())
+    uaid = str(agents[0].uaid)
+    _, endpoint = await agents[0].register()
+    await page.goto(f"{running.node_api}/console/look-up")
+    await enter(page, "text", endpoint)
+    await page.evaluate("document.querySelector('#form').requestSubmit()")
+    await says(page, "headline", "A push would arrive: connected")
+    await agents[0].close()
+    for _ in range(3):
+        assert (await sender.push(endpoint, b"abc", topic="mail")).status == 201
+    assert (await sender.push(endpoint, b"abcd")).status == 201
+    await enter(page, "text", uaid)
+    await page.evaluate("document.querySelector('#form').requestSubmit()")
+    await says(page, "headline", "A push would arrive later: not connected")
+    pending = shown("facts", "Pending messages")
+    assert await page.evaluate(pending) == "2, 7 bytes"
+    assert await page.evaluate("document.querySelectorAll('#messages tr').length") == 2
+    await look_at(page, "look-up", tmp_path)
+    await press(page, "delete")
+    await press(page, "cancel")
+    assert await page.evaluate(pending) == "2, 7 bytes"
+    await press(page, "delete")
+    await press(page, "yes")
+    await says(page, "done", "Deleted 2.")
+    assert await page.evaluate(pending) == "0, 0 bytes"
+    agents.append(await running.connect(uaid))
+    assert agents[1].uaid == uaid
+    await press(page, "drop")
+    await press(page, "yes")
+    await says(page, "done", "Dropped.")
+    assert await agents[1].closed() == 1000
+    agents.append(await running.connect(uaid))
+    assert agents[2].uaid != uaid
+    assert complaints == []
+    log = "".join(running.output)
+    assert uaid not in log
+    assert endpoint not in log
+    actions = [
+        line.split()[1] for line in (await autopush("audit", "--data", running.data)).splitlines()
+    ]
+    assert actions == ["console-token", "log-in", "delete-messages", "drop-user"]
+
+
+async def test_a_user_is_given_a_link_and_revoked(
+    browser: Chromium, running: Service, tmp_path: Path
+) -> None:
+    page, complaints = await log_in(browser, running)
+    await page.goto(f"{running.node_api}/console/accounts")
+    await says(page, "total", "0 of at most 1,000.")
+    await enter(page, "name", "ann")
+    await page.evaluate("document.querySelector('#add').requestSubmit()")
+    await page.until("document.querySelector('#invitation').open")
+    link = str(await page.evaluate("document.querySelector('#link').textContent"))
+    assert link.startswith(running.websocket.replace("ws", "http", 1))
+    assert await page.evaluate(
+        "document.querySelector('#code svg').getBoundingClientRect().width > 100"
+    )
+    await look_at(page, "link", tmp_path)
+    await press(page, "done")
+    await page.until(f"!document.documentElement.outerHTML.includes({json.dumps(link)})")
+    await says(page, "total", "1 of at most 1,000.")
+    await press(page, "count")
+    await page.until("document.querySelector('#users td:nth-child(5)').textContent === '0'")
+    await look_at(page, "accounts", tmp_path)
+    await page.evaluate("document.querySelector('[aria-label=\"Revoke ann\"]').click()")
+    await press(page, "yes")
+    await says(page, "total", "0 of at most 1,000.")
+    assert complaints == []
+    assert link.rpartition("/")[2] not in "".join(running.output)
