@@ -1,7 +1,7 @@
 """The pages of the console over HTTP: who gets them, and what comes with every answer."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, cast
@@ -13,6 +13,7 @@ from autopush.console.audit import AuditLog
 from autopush.console.handlers import Console
 from autopush.console.lookup import LookUp
 from autopush.console.overview import Overview
+from autopush.console.report import Report
 from autopush.console.session import ACT, LOGIN_RATE, LOOK, ConsoleSessions, ConsoleTokens
 from autopush.console.users import AccountPages
 from autopush.net.client_limits import ConnectionLimits
@@ -40,8 +41,8 @@ class Browser:
         sessions = ConsoleSessions(self.tokens, b"key", clock, clock)
         # Both need a store: the pages that use them are tested in a browser.
         look_up, accounts = cast(LookUp, None), cast(AccountPages, None)
-        limits = ConnectionLimits()
-        self.console = Console(sessions, overview, look_up, accounts, self.audit, limits)
+        report, limits = Report(["true"]), ConnectionLimits()
+        self.console = Console(sessions, overview, look_up, accounts, report, self.audit, limits)
         self.cookie = ""
 
     async def ask(
@@ -65,8 +66,10 @@ class Browser:
 
 
 @pytest.fixture
-def browser(tmp_path: Path) -> Browser:
-    return Browser(tmp_path)
+def browser(tmp_path: Path) -> Iterator[Browser]:
+    browser = Browser(tmp_path)
+    yield browser
+    browser.console.close()
 
 
 def document(answer: Response) -> dict[str, Any]:

@@ -183,3 +183,25 @@ async def test_a_user_is_given_a_link_and_revoked(
     await says(page, "total", "0 of at most 1,000.")
     assert complaints == []
     assert link.rpartition("/")[2] not in "".join(running.output)
+
+
+async def test_the_report_says_what_is_wrong_and_no_secret(
+    browser: Chromium, running: Service, sender: ApplicationServer, tmp_path: Path
+) -> None:
+    page, complaints = await log_in(browser, running)
+    assert (await sender.push(f"{running.endpoint}/wpush/v1/unknown", b"x")).status == 404
+    await page.goto(f"{running.node_api}/console/report")
+    await press(page, "make")
+    await page.until("document.querySelector('#said').textContent === 'Done.'", seconds=TIMEOUT)
+    report = str(await page.evaluate("document.querySelector('#report').textContent"))
+    for title in ("# autopush report, ", "## Settings", "## Doctor", "## Counted since the start"):
+        assert title in report
+    await look_at(page, "report", tmp_path)
+    assert complaints == []
+    own = await autopush(
+        *("report", "--data", running.data, "--port", str(running.endpoint_port)),
+        *("--router-port", str(running.router_port)),
+    )
+    assert "autopush_notification_message_error code=404, router=none, vapid=False: 1" in own
+    keys = (running.data / "keys" / "crypto_key").read_text().split()
+    assert not [each for each in keys if len(each) > 40 and each in report + own]

@@ -134,6 +134,12 @@ COMMANDS: Final = (
         of_commands=DAEMONS,
     ),
     Command(
+        "report",
+        "print what a bug report needs, without secrets: versions, settings, doctor, errors",
+        "report",
+        of_commands=DAEMONS,
+    ),
+    Command(
         "senders",
         "print which senders keep sending to endpoints that are gone, by the running service",
         "senders",

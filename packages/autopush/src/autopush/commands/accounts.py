@@ -24,6 +24,7 @@ from autopush.commands.running import (
     opened_engine,
     run_until_signal,
 )
+from autopush.console.audit import note_command
 from autopush.console.invitation import Invitation, new_page
 from autopush.service.storage import table_plan
 from autopush.settings import Settings, StartupError
@@ -45,6 +46,10 @@ async def _run(settings: Settings, arguments: argparse.Namespace) -> int:
         await check_tables_exist(engine, settings)
         try:
             router = await engine.open_table(router_table(table_plan(settings).router))
+            if arguments.action != "list":
+                note_command(
+                    settings.data, f"user {arguments.action}", name=(arguments.name or "")[:64]
+                )
             await _act(Accounts(router, time.time), settings, arguments)
         except AccountError as error:
             logs.print_error(str(error))

@@ -6,7 +6,7 @@ import time
 from typing import Final
 
 from autopush.commands import CommandLine
-from autopush.console.audit import AuditLog
+from autopush.console.audit import AuditLog, note_command
 from autopush.console.session import ACT, ROLES, ConsoleTokens
 from autopush.service.data_folder import check_folder
 from autopush.settings import Settings, StartupError
@@ -14,10 +14,9 @@ from autopush.settings import Settings, StartupError
 
 def make_token(settings: Settings, arguments: argparse.Namespace) -> int:
     check_folder(settings.data)
-    tokens = ConsoleTokens(settings.data)
+    note_command(settings.data, "console-token", role=arguments.role)
     try:
-        AuditLog(settings.data, time.time).add("console-token", role=arguments.role)
-        print(tokens.make(arguments.role))
+        print(ConsoleTokens(settings.data).make(arguments.role))
     except OSError as error:
         raise StartupError(f"data: cannot write {error.filename}: {error.strerror}") from None
     return 0

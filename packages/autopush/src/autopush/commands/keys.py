@@ -8,6 +8,7 @@ from typing import Final
 from autopush.commands import CommandLine
 from autopush.commands.arguments import add_dry_run
 from autopush.commands.running import opened_engine, run_until_signal
+from autopush.console.audit import note_command
 from autopush.keys import (
     Rotation,
     ServiceKeys,
@@ -55,6 +56,8 @@ def rotate(settings: Settings, arguments: argparse.Namespace) -> int:
     path = key_file(settings.data, name)
     if not path.exists():
         raise StartupError(f"there is no {path}: the first start of the service creates it")
+    if not arguments.dry_run:
+        note_command(settings.data, "keys rotate", name=name, prepare=arguments.prepare)
     rotation = rotate_key(settings.data, name, prepare=arguments.prepare, dry_run=arguments.dry_run)
     print("\n".join(_describe(name, rotation, arguments)))
     return 0
@@ -68,6 +71,8 @@ def accept(settings: Settings, arguments: argparse.Namespace) -> int:
     if arguments.name != "crypto_key" or arguments.prepare:
         raise StartupError("keys accept: the store knows the crypto_key only; it has no --prepare")
     keys = service_keys(settings.crypto_key, (), settings.data, auth_needed=False)
+    if not arguments.dry_run:
+        note_command(settings.data, "keys accept")
     return run_until_signal(_accept(settings, keys, dry_run=arguments.dry_run))
 
 

@@ -23,6 +23,7 @@ from autopush.commands.running import (
     progress_bar,
     run_until_signal,
 )
+from autopush.console.audit import note_command
 from autopush.jobs import RateLimiter
 from autopush.service.storage import table_plan
 from autopush.settings import Settings, StartupError
@@ -43,7 +44,7 @@ from autopush.store.rotation import (
     find_tables,
     plan_rotation,
 )
-from autopush.store.tables import Month
+from autopush.store.tables import Month, uaid_log_hasher
 from autopush.store.users import connect_keys, connect_keys_of_day
 from autopush.telemetry import logs
 from autopush.webpush.identifiers import canonical_uaid
@@ -216,6 +217,7 @@ async def _drop_user(settings: Settings, uaids: list[str], *, dry_run: bool) -> 
     async with opened_engine(settings, time.time, is_named=True) as engine:
         removal = await open_removal(settings, engine)
         limiter = RateLimiter(len(uaids))
+        in_logs = uaid_log_hasher(settings.key_hash)
         for uaid in uaids:
             try:
                 described = await removal.describe(uaid)
@@ -223,6 +225,8 @@ async def _drop_user(settings: Settings, uaids: list[str], *, dry_run: bool) -> 
                     logs.print_error(f"{uaid} has no record")
                     code = INCOMPLETE
                     continue
+                if not dry_run:
+                    note_command(settings.data, "drop-user", user=in_logs(uaid))
                 batches = maintenance.delete_uaids(
                     removal, [uaid], limiter=limiter, dry_run=dry_run
                 )

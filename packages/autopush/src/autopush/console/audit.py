@@ -6,6 +6,8 @@ token, an endpoint URL or a message; a UAID is shown as in logs.
 
 import os
 import pwd
+import sys
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +16,7 @@ from typing import Final
 import orjson
 
 from autopush.clock import Clock
+from autopush.settings import StartupError
 from autopush.telemetry import logs
 
 AUDIT_FILE: Final = "audit.log"
@@ -34,8 +37,12 @@ class AuditLog:
         at = datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="seconds")
         line = {"at": at, "by": by or self._by, "action": action, **fields}
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        is_new = not self._path.exists()
         descriptor = os.open(self._path, flags, 0o600)
         try:
+            if is_new and os.geteuid() == 0:  # the service runs as the owner of the folder
+                owner = self._path.parent.stat()
+                os.fchown(descriptor, owner.st_uid, owner.st_gid)
             # One write, so that lines of several processes do not mix.
             os.write(descriptor, orjson.dumps(line) + b"\n")
         finally:
@@ -58,6 +65,23 @@ class AuditLog:
                     yield dict(orjson.loads(line))
                 except (ValueError, TypeError):
                     yield {"at": "", "by": "", "action": line.decode("utf-8", "replace").strip()}
+
+
+def note_command(data: Path, action: str, /, **fields: object) -> None:
+    """Before a change by a command.
+
+    :raises StartupError: the line cannot be written; nothing is to be changed
+    """
+    if not data.is_dir():
+        where = f"there is no data folder {data}"
+        print(f"not in the audit log: {where}", file=sys.stderr, flush=True)
+        return
+    try:
+        AuditLog(data, time.time).add(action, by="", **fields)
+    except OSError as error:
+        raise StartupError(
+            f"data: nothing was changed: {data / AUDIT_FILE} cannot be written ({error.strerror})"
+        ) from None
 
 
 def _user() -> str:

@@ -5,6 +5,7 @@
                                            POST /console/drop-user.json, delete-messages.json
     GET  /console/accounts    Accounts     GET  /console/accounts.json
                                            POST /console/accounts-change.json, -devices.json
+    GET  /console/report      Report       POST /console/report.json
     GET  /console/log-in      the form     POST /console/log-in, log-out
 
 A request has the cookie of a log-in, or `Authorization: Bearer TOKEN`, for scripts.
@@ -29,6 +30,7 @@ from autopush.clock import until_next
 from autopush.console.audit import AuditLog
 from autopush.console.lookup import LookUp, LookUpError
 from autopush.console.overview import Overview
+from autopush.console.report import Report, ReportError
 from autopush.console.session import ACT, COOKIE, LIFETIME, ConsoleSessions
 from autopush.console.users import ACTIONS, AccountPages
 from autopush.hosts import origin_of
@@ -45,7 +47,7 @@ UPDATE_INTERVAL: Final = 1.0
 MAX_FIELDS: Final = 16
 LONGEST_STREAM: Final = 3600.0
 """Seconds after which a page has to show again that it may see."""
-TITLES: Final = {"": "Now", "look-up": "Look up", "accounts": "Accounts"}
+TITLES: Final = {"": "Now", "look-up": "Look up", "accounts": "Accounts", "report": "Report"}
 """Pages in the order of the menu, by the last part of their path."""
 
 _STATIC: Final = (
@@ -94,11 +96,12 @@ class Console:
         overview: Overview,
         look_up: LookUp,
         accounts: AccountPages,
+        report: Report,
         audit: AuditLog,
         connection_limits: ConnectionLimits,
     ) -> None:
         self._sessions, self._overview, self._audit = sessions, overview, audit
-        self._users, self._accounts = look_up, accounts
+        self._users, self._accounts, self._report = look_up, accounts, report
         self._limits = connection_limits
         self._streams: set[EventStream] = set()
         self._updates: asyncio.Task[None] | None = None
@@ -113,6 +116,7 @@ class Console:
         self._json: dict[tuple[str, str], Page] = {
             ("GET", "now.json"): self._now,
             ("GET", "now.events"): self._now_events,
+            ("POST", "report.json"): self._make_report,
             ("GET", "accounts.json"): self._list_accounts,
             ("POST", "accounts-change.json"): self._change_account,
             ("POST", "accounts-devices.json"): self._count_devices,
@@ -133,6 +137,8 @@ class Console:
             answer = responses.json(404, {"error": str(error)})
         except AccountError as error:
             answer = responses.json(400, {"error": str(error)})
+        except ReportError as error:
+            answer = responses.json(500, {"error": str(error)})
         except KeytablesError as error:
             refused = responses.storage_refusal(error)
             answer = responses.json(refused.status, {"error": refused.message})
@@ -297,6 +303,9 @@ class Console:
         self._record(request, role, f"user {action}", name=name, **given)
         return responses.json(200, await self._accounts.change(action, name, fields))
 
+    async def _make_report(self, _request: Request, _role: str) -> Answer:
+        return responses.json(200, {"report": await self._report.text()})
+
     def _record(self, request: Request, role: str, action: str, **fields: object) -> None:
         """Before a change: who makes it.
 
@@ -311,6 +320,7 @@ class Console:
     def close(self) -> None:
         """End all streams: their pages come back, to the next version if there is one."""
         self._is_closed = True
+        self._report.close()
         for stream in list(self._streams):
             stream.close()
 

@@ -19,6 +19,7 @@ from autopush.console.audit import AuditLog
 from autopush.console.handlers import Console
 from autopush.console.lookup import LookUp
 from autopush.console.overview import Overview
+from autopush.console.report import Report, report_command
 from autopush.console.session import ConsoleSessions, ConsoleTokens
 from autopush.console.users import AccountPages
 from autopush.delivery.bridge_contract import Router
@@ -253,6 +254,7 @@ class Worker:
                 self._settings.accounts_required,
                 clock,
             ),
+            Report(report_command(self._settings.command)),
             AuditLog(data, clock),
             self._node_server.connection_limits,
         )

@@ -5,6 +5,7 @@ export const count = (number) => whole.format(Math.round(number));
 export const rate = (number) => `${number < 10 ? Number(number.toFixed(1)) : count(number)}/s`;
 
 export function time(seconds) {
+  if (!seconds) return "0 s";
   if (seconds < 1) return `${Number((seconds * 1000).toPrecision(2))} ms`;
   if (seconds < 120) return `${Number(seconds.toPrecision(3))} s`;
   if (seconds < 7200) return `${Math.round(seconds / 60)} min`;
