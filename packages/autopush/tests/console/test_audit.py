@@ -6,7 +6,6 @@ import pytest
 
 from autopush.console.audit import AUDIT_FILE, AuditLog
 from support.clocks import ManualClock
-from support.service import autopush
 
 
 def test_lines_are_added_in_order_and_a_damaged_one_hides_no_other(tmp_path: Path) -> None:
@@ -29,11 +28,3 @@ def test_lines_are_added_in_order_and_a_damaged_one_hides_no_other(tmp_path: Pat
 def test_what_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         AuditLog(tmp_path / "missing", ManualClock()).add("drop-user")
-
-
-async def test_the_commands_print_a_token_and_who_made_it(tmp_path: Path) -> None:
-    token = await autopush("console-token", "--role", "look", "--data", tmp_path)
-    assert len(token.strip()) == 43
-    printed = await autopush("audit", "--data", tmp_path)
-    assert "console-token  role=look  (command line, user " in printed
-    assert token.strip() not in printed

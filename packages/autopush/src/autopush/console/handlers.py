@@ -223,7 +223,9 @@ class Console:
         history = {"history": self._overview.history.document()}
         return responses.json(200, await self._overview.document() | history)
 
-    async def _now_events(self, _request: Request, _role: str) -> Answer:
+    async def _now_events(self, request: Request, _role: str) -> Answer:
+        if request.method == "HEAD":
+            return Response(200)
         if len(self._streams) >= MAX_STREAMS or self._is_closed:
             raise ConsoleRefusal(503, f"{MAX_STREAMS} pages are open, which is the most")
 
@@ -243,7 +245,7 @@ class Console:
 
     async def _follow(self, stream: EventStream) -> None:
         """Begin with all there is; what changes comes to all pages at once."""
-        stream.write(_event("history", self._overview.history.document()))
+        stream.write(b"retry: 1000\n" + _event("history", self._overview.history.document()))
         stream.write(_event("now", await self._overview.document()))
         if self._updates is None or self._updates.done():
             self._updates = asyncio.get_running_loop().create_task(self._update())
