@@ -193,6 +193,11 @@ async def test_a_user_is_given_a_link_and_revoked(
     await press(page, "count")
     await page.until("document.querySelector('#users td:nth-child(5)').textContent === '0'")
     await look_at(page, "accounts", tmp_path)
+    await page.evaluate("document.querySelector('[aria-label=\"Quota of ann\"]').click()")
+    await enter(page, "number", "3")
+    await press(page, "yes")
+    quota = "document.querySelector('#users td:nth-child(3)').textContent"
+    await page.until(f"{quota} === '3 at once'")
     await page.evaluate("document.querySelector('[aria-label=\"Revoke ann\"]').click()")
     await press(page, "yes")
     await says(page, "total", "0 of at most 1,000.")

@@ -44,6 +44,14 @@ async function revoke(name) {
   if (await confirmed(`Revoke ${name}?`, consequence, "Revoke")) await change("revoke", name);
 }
 
+async function quota({ name, connections }) {
+  $("number").value = connections;
+  $("ask").hidden = false;
+  const isSure = await confirmed(`The quota of ${name}`, "At each node, of all devices together. Open connections stay.", "Set");
+  $("ask").hidden = true;
+  if (isSure) await change("quota", name, { connections: $("number").value });
+}
+
 async function list() {
   const answer = await fetch("/console/accounts.json");
   if (answer.status === 401) location.assign("/console/log-in");
@@ -63,6 +71,7 @@ async function list() {
     cell.className = "act-only actions";
     cell.append(
       button("New link", `New link for ${each.name}`, () => renew(each.name)),
+      button("Quota", `Quota of ${each.name}`, () => quota(each)),
       button("Revoke", `Revoke ${each.name}`, () => revoke(each.name)));
     line.append(cell);
     return line;
