@@ -16,7 +16,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from autopush.commands import COMMANDS, Command
-from autopush.service.first_process import go_on_in_a_child
 from autopush.settings import OPTIONS, STARTUP_FAILED, Settings, StartupError
 from autopush.settings.declaration import DAEMONS, reason_for_absence
 from autopush.settings.sources import add_flags, load, with_dashes
@@ -110,6 +109,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as leaving:
         return leaving.code if isinstance(leaving.code, int) else 2
     if command.name in DAEMONS:
+        # Here, so that `--help` is fast.
+        from autopush.service.first_process import go_on_in_a_child  # noqa: PLC0415
+
         go_on_in_a_child()
         # These would end the start; the service unblocks and handles them. Done before there is a
         # thread, as threads inherit the mask.

@@ -21,7 +21,7 @@ def report(text):
         sock.sendto(text, "\\0" + os.environ["NOTIFY_SOCKET"][1:])
 def wait_for(number):
     signal.pthread_sigmask(signal.SIG_BLOCK, [number])
-    print("ready", flush=True)
+    os.write(1, b"ready\\n")  # as a whole, beside another process
     signal.sigwait([number])
 """
 
@@ -57,7 +57,7 @@ def test_its_exit_code_is_that_of_the_service(end: str, code: int) -> None:
 
 
 def test_a_signal_to_stop_reaches_every_process_and_it_ends_after_the_last() -> None:
-    program = "os.fork()\nwait_for(signal.SIGTERM)\nprint('ended', flush=True)"
+    program = "os.fork()\nwait_for(signal.SIGTERM)\nos.write(1, b'ended\\n')"
     with first_process(program) as (process, pid):
         assert process.stdout
         assert process.stdout.readline() == "ready\n"
