@@ -64,7 +64,8 @@ format: $(VENV)/.dev ## let ruff format and fix
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
 
 COMPILE = uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-  --no-emit-find-links --no-header --no-annotate --no-emit-package keytables
+  --no-emit-find-links --no-header --no-annotate \
+  --no-emit-package keytables --no-emit-package autopush-server
 PROJECTS = $(wildcard packages/*/pyproject.toml)
 
 lock: ## pin requirements/ to the newest versions (needs uv and npm)
@@ -75,6 +76,8 @@ lock: ## pin requirements/ to the newest versions (needs uv and npm)
 	  -o requirements/autopush-all.txt
 	@$(COMPILE) packages/channelstats/pyproject.toml requirements/build.in --constraint requirements/dev.txt \
 	  -o requirements/channelstats.txt
+	@$(COMPILE) packages/pytest-autopush/pyproject.toml requirements/build.in --constraint requirements/dev.txt \
+	  -o requirements/pytest-autopush.txt
 	@$(COMPILE) requirements/pip.in -o requirements/pip.txt
 	@$(COMPILE) requirements/tools/ministack.in -o requirements/tools/ministack.txt
 	@$(COMPILE) requirements/tools/synapse.in -o requirements/tools/synapse.txt
@@ -174,5 +177,5 @@ $(VENV)/.dev: requirements/dev.txt $(PROJECTS) | $(VENV)/bin/python
 	@echo "Setting up $(VENV) for development (once) …"
 	@# Most of it is never imported; Python compiles the rest when it is.
 	@$(PIP) install --no-compile --require-hashes -r $<
-	@$(call INSTALL_EDITABLE,keytables autopush channelstats)
+	@$(call INSTALL_EDITABLE,keytables autopush channelstats pytest-autopush)
 	@touch $@

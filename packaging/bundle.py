@@ -104,7 +104,7 @@ def run(*words: str | Path, cwd: Path = ROOT) -> str:
 
 def build_wheels(folder: Path) -> None:
     """An sdist and a wheel of each distribution."""
-    for package in ("keytables", "autopush", "channelstats"):
+    for package in ("keytables", "autopush", "channelstats", "pytest-autopush"):
         words = ("-m", "build", "--no-isolation", "--outdir", folder, f"packages/{package}")
         run(sys.executable, *words)
 

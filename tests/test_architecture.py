@@ -18,10 +18,12 @@ from importlinter.cli import EXIT_STATUS_SUCCESS, lint_imports
 
 from support.paths import PACKAGES
 
+PACKAGE_NAMES = ("keytables", "autopush", "channelstats", "pytest_autopush")
+
 
 @cache
 def sources() -> Mapping[str, Path]:
-    """The file of every module of the three packages, by the module's dotted name."""
+    """The file of every module of the packages, by the module's dotted name."""
     found = {}
     for folder in sorted(PACKAGES.glob("*/src")):
         for path in sorted(folder.rglob("*.py")):
@@ -44,7 +46,7 @@ def test_imports_point_down_the_layers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_no_module_imports_itself_over_others() -> None:
     # What a package gathers for its users is no dependency of the modules that it gathers.
-    imports = grimp.build_graph("keytables", "autopush", "channelstats", cache_dir=None)
+    imports = grimp.build_graph(*PACKAGE_NAMES, cache_dir=None)
     assert imports.modules == sources().keys()
     graph = {
         name: imports.find_modules_directly_imported_by(name)
@@ -137,6 +139,8 @@ MECHANISMS = {
             "autopush.net.http_client": "",
             "autopush.acme.directory": "acme brings requests",
             "autopush.net.tcp": "connections of HTTP/2, whose requests cost less, and of nodes",
+            "autopush.testing.client": "blocking, in the thread of a test",
+            "autopush.testing.user_agents": "a WebSocket, as a user agent's",
             "channelstats.slack.transport": "slack_sdk brings aiohttp",
             "channelstats.sending.push_sender": "the same aiohttp",
             "keytables.dynamodb.connections": "the base layer knows no service; DynamoDB alone",

@@ -1,6 +1,6 @@
 """Each distribution is built, and installed by the lines of the documentation.
 
-Offline, an environment holds the libraries of the one that runs the tests, but none of the three
+Offline, an environment holds the libraries of the one that runs the tests, but none of the
 packages; `make slow` begins with an empty environment, and uses the package index.
 """
 
@@ -22,11 +22,25 @@ from support.paths import PACKAGES, ROOT
 
 pytestmark = pytest.mark.timeout(600)
 
-NAMES = {"keytables": "keytables", "autopush": "autopush-server", "channelstats": "channelstats"}
-"""Names of the distributions, by package."""
+NAMES = {
+    "keytables": "keytables",
+    "autopush": "autopush-server",
+    "channelstats": "channelstats",
+    "pytest-autopush": "pytest-autopush",
+}
+"""Names of the distributions, by folder."""
 
 COMMANDS = {
-    "autopush": ["serve", "connection", "endpoint", "maintain", "diagnose", "send", "keys"],
+    "autopush": [
+        "serve",
+        "connection",
+        "endpoint",
+        "maintain",
+        "diagnose",
+        "send",
+        "keys",
+        "test-service",
+    ],
     "autoendpoint": [],
     "autokey": [],
     "endpoint_diagnostic": [],
@@ -51,7 +65,7 @@ ELSEWHERE = {
     "pip install ./autopush-webhook",  # tests/docs/test_third_party_router.py
     "pip install --upgrade apsw",
 }
-OURS = ("keytables", "autopush", "channelstats")
+OURS = ("keytables", "autopush", "channelstats", "pytest_autopush")
 
 
 def install_lines() -> Iterator[str]:
@@ -155,7 +169,8 @@ def test_sdists_and_wheels_hold_their_own_package_and_the_licence(dist: Path) ->
         [wheel] = dist.glob(f"{stem}-*.whl")
         with zipfile.ZipFile(wheel) as archive:
             tops = {path.split("/")[0] for path in archive.namelist()}
-            assert {top for top in tops if not top.endswith(".dist-info")} == {package}
+            own = package.replace("-", "_")
+            assert {top for top in tops if not top.endswith(".dist-info")} == {own}
             [path] = [path for path in archive.namelist() if path.endswith("/LICENSE")]
             assert archive.read(path) == licence
         [sdist] = dist.glob(f"{stem}-*.tar.gz")
@@ -174,7 +189,7 @@ def test_every_place_that_installs_names_packages_of_ours() -> None:
 
 @pytest.fixture(scope="module")
 def libraries(tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    """An environment with all libraries and none of the three packages."""
+    """An environment with all libraries and none of the packages."""
     return Environment(tmp_path_factory.mktemp("venv"), offline=True)
 
 

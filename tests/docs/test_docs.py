@@ -180,7 +180,7 @@ def test_the_version_is_the_same_everywhere() -> None:
     for path in sorted((ROOT / "packages").glob("*/pyproject.toml")):
         text = path.read_text("utf-8")
         found.update(re.findall(r'^version = "(.+)"$', text, re.MULTILINE))
-        found.update(re.findall(r'"keytables(?:\[\w+\])?==(.+)"', text))
+        found.update(re.findall(r'"(?:keytables|autopush-server)(?:\[\w+\])?==(.+?)"', text))
     for path in sorted((ROOT / "deploy/kubernetes").glob("*.yaml")):
         found.update(re.findall(r"(?:image: autopush:|newTag: )([^@\s]+)", path.read_text("utf-8")))
     found.update(re.findall(r'"version":"(\d.*?)"', README + PAGES["getting-started"]))

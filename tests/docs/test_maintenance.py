@@ -11,11 +11,13 @@ from support.paths import ROOT
 PAGE = (ROOT / "docs" / "maintenance.md").read_text("utf-8")
 OPERATIONS = (ROOT / "docs" / "operations.md").read_text("utf-8")
 MOVING = (ROOT / "docs" / "moving-over.md").read_text("utf-8")
+TESTS = (ROOT / "docs" / "test-your-code.md").read_text("utf-8")
 USERS = (ROOT / "docs" / "users.md").read_text("utf-8")
 CONSOLE = (ROOT / "docs" / "console.md").read_text("utf-8")
 PAGES = {
     **dict.fromkeys(("backup", "restore", "check", "upgrade"), OPERATIONS),
     "store": MOVING,
+    "test-service": TESTS,
     "user": USERS,
     **dict.fromkeys(("console-token", "audit"), CONSOLE),
 }

@@ -1,8 +1,9 @@
 """The page that tests run in a browser, and the small server it reports to.
 
 The page fetches commands (`GET /command`, answered when there is one) and posts what came out of
-them; its service worker posts every push message it gets. So a test drives a browser without any
-debugging protocol, and the push API is used the way a web site uses it.
+them; its service worker posts every push message it gets, and shows a notification for one with the
+text "show: TITLE". So a test drives a browser without any debugging protocol, and the push API is
+used the way a web site uses it.
 
 Rule: a command is given only to the page of the newest run of the browser; a page of an earlier
 run, whose connection may still be open, gets none.
@@ -64,6 +65,8 @@ function report(kind, body) {
 
 self.addEventListener("push", (event) => {
   event.waitUntil(report(event.data ? "data" : "empty", event.data?.arrayBuffer() ?? ""));
+  const [, title] = event.data?.text().match(/^show: (.*)/) ?? [];
+  if (title) event.waitUntil(registration.showNotification(title));
 });
 self.addEventListener("pushsubscriptionchange", (event) => event.waitUntil(report("lost", "")));
 """

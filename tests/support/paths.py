@@ -8,4 +8,4 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 TESTS: Final = ROOT / "tests"
 PACKAGES: Final = ROOT / "packages"
 PYTHONPATH: Final = os.pathsep.join(map(str, [*sorted(PACKAGES.glob("*/src")), TESTS]))
-"""For processes that tests start: the three packages, and `support`."""
+"""For processes that tests start: the packages, and `support`."""

@@ -83,7 +83,8 @@ def make_parser(command: Command) -> argparse.ArgumentParser:
     parser.usage = f"{parser.prog} [options] {line.usage}".rstrip()
     parser.description = command.summary[0].upper() + command.summary[1:] + "."
     line.add_arguments(parser)
-    add_flags(parser, *(command.of_commands or [command.name]), files=command.files)
+    if command.has_settings:
+        add_flags(parser, *(command.of_commands or [command.name]), files=command.files)
     return parser
 
 
@@ -118,7 +119,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP, signal.SIGUSR2])
     settings = Settings()
     try:
-        if command.of_commands:
+        if command.of_commands or not command.has_settings:
             return line.run(settings, arguments)
         settings, warnings = load(arguments, command=command.name, files=command.files)
         findings: Sequence[Finding] = ()

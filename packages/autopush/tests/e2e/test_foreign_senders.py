@@ -4,56 +4,23 @@ pywebpush, that of Python, has a module of its own.
 """
 
 import asyncio
-import json
-import os
-import shutil
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from autopush.webpush.syntax import encode_base64url
+from autopush.testing.client import VapidKey
+from support import foreign_senders
 from support.certificates import Authority
-from support.paths import ROOT
+from support.foreign_senders import PROGRAMS, signs
 from support.service import Service, running_service
 from support.subscription import Subscription
-from support.tools import give_up, need
 from support.user_agent import UserAgent
 
 pytestmark = pytest.mark.slow
 
 Connect = Callable[..., Awaitable[UserAgent]]
-
-SENDERS = ROOT / ".tools/senders"
-TIMEOUT = 30.0
-
-
-def node() -> list[str]:
-    script = SENDERS / "node/send.js"
-    if not script.exists():
-        give_up("needs web-push of Node (install npm, then make tools)")
-    return [need("node", "apt-get install nodejs"), str(script)]
-
-
-def compiled(name: str, library: str, install: str) -> list[str]:
-    """Not missing in CI either: Debian's Go is too old for the library, and Rust compiles for ten
-    minutes.
-    """
-    program = shutil.which(str(SENDERS / name))
-    if program is None:
-        pytest.skip(f"needs {library} ({install})")
-    return [program]
-
-
-def go() -> list[str]:
-    return compiled("go", "webpush-go", "install go 1.22, then make tools")
-
-
-def rust() -> list[str]:
-    return compiled("rust", "web-push of Rust", "install cargo, then make .tools/senders/rust")
 
 
 @pytest.fixture(scope="module", params=["1", "2"], ids=["a worker", "two workers"])
@@ -84,60 +51,29 @@ def connect(running: Service, agents: list[UserAgent]) -> Connect:
     return connect
 
 
-@pytest.fixture(params=[node, go, rust], ids=lambda program: program.__name__)
+@pytest.fixture(params=PROGRAMS, ids=lambda program: program.__name__)
 def program(request: pytest.FixtureRequest) -> list[str]:
     words: list[str] = request.param()
     return words
 
 
-class Key:
-    """A VAPID key pair, as these libraries take it."""
-
-    def __init__(self) -> None:
-        key = ec.generate_private_key(ec.SECP256R1())
-        number = key.private_numbers().private_value
-        self.private = encode_base64url(number.to_bytes(32, "big"))
-        point = key.public_key().public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
-        self.public = encode_base64url(point)
-
-
-def signs(program: list[str]) -> bool:
-    """That of Rust leaves the port out of the audience, so here it sends without VAPID."""
-    return Path(program[0]).name != "rust"
-
-
-async def subscribed(agent: UserAgent, program: list[str], key: Key) -> Subscription:
+async def subscribed(agent: UserAgent, program: list[str], key: VapidKey) -> Subscription:
     return await Subscription.of(agent, key.public if signs(program) else None)
 
 
 async def send(
-    program: list[str], trusted: Path, subscription: Subscription, key: Key, **more: Any
+    program: list[str], trusted: Path, subscription: Subscription, key: VapidKey, **more: Any
 ) -> str:
     """The status that the library reports."""
-    wanted = {
-        "subscription": subscription.info,
-        "ttl": 60,
-        "publicKey": key.public if signs(program) else None,
-        "privateKey": key.private if signs(program) else None,
-        **more,
-    }
-    process = await asyncio.create_subprocess_exec(
-        *program,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        cwd=Path(program[-1]).parent,
-        env=os.environ | dict.fromkeys(("NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE"), str(trusted)),
-    )
-    async with asyncio.timeout(TIMEOUT):
-        out, _ = await process.communicate(json.dumps(wanted).encode())
-    return out.decode().strip()
+    send_ = foreign_senders.send
+    return await asyncio.to_thread(send_, program, trusted, subscription.info, key, **more)
 
 
 @pytest.mark.parametrize("urgency", [None, "very-low", "high"])
 async def test_what_the_library_encrypts_is_read(
     running: Service, connect: Connect, program: list[str], trusted: Path, urgency: str | None
 ) -> None:
-    key, agent = Key(), await connect()
+    key, agent = VapidKey(), await connect()
     subscription = await subscribed(agent, program, key)
     more = {"urgency": urgency} if urgency else {}
     assert await send(program, trusted, subscription, key, text="Grüße, 世界", **more) == "201"
@@ -148,7 +84,7 @@ async def test_what_the_library_encrypts_is_read(
 async def test_of_a_topic_only_the_last_message_waits(
     running: Service, connect: Connect, program: list[str], trusted: Path
 ) -> None:
-    key, agent = Key(), await connect()
+    key, agent = VapidKey(), await connect()
     subscription = await subscribed(agent, program, key)
     await agent.close()
     for number in range(2):
@@ -164,10 +100,10 @@ async def test_of_a_topic_only_the_last_message_waits(
 async def test_another_key_is_refused_and_a_subscription_that_is_gone_is_reported(
     running: Service, connect: Connect, program: list[str], trusted: Path
 ) -> None:
-    key, agent = Key(), await connect()
+    key, agent = VapidKey(), await connect()
     subscription = await subscribed(agent, program, key)
     if signs(program):
-        assert await send(program, trusted, subscription, Key(), text="x") == "401"
+        assert await send(program, trusted, subscription, VapidKey(), text="x") == "401"
     await agent.unregister(subscription.channel)
     gone = await send(program, trusted, subscription, key, text="x")
     assert "410" in gone or "EndpointNotValid" in gone

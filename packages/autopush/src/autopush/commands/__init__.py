@@ -45,7 +45,8 @@ class Command:
     """A command has a flag for each option that names it and for each of its ini files.
 
     `module`: in this package, with `COMMANDS`, a `CommandLine` by name. `of_commands`: others whose
-    options it has; then it loads the settings itself, and `run` gets the defaults.
+    options it has; then it loads the settings itself, and `run` gets the defaults. `has_settings`:
+    without, there are the defaults alone, and no logs.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Command:
     module: str
     files: tuple[IniFile, ...] = tuple(IniFile)
     of_commands: tuple[str, ...] = ()
+    has_settings: bool = True
 
     def line(self) -> CommandLine:
         """Imports the module."""
@@ -116,6 +118,12 @@ COMMANDS: Final = (
     ),
     Command("check", "read the whole store, and report what is damaged and what to do", "check"),
     Command("send", "send one push, signed and encrypted", "send", ()),
+    Command(
+        "test-service",
+        "run a push service for tests, in memory and on free ports, until its input ends",
+        "push_test_service",
+        has_settings=False,
+    ),
     Command(
         "keys", "rotate a key that is kept in the data folder, or give up one that is lost", "keys"
     ),
