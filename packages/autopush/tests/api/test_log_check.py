@@ -31,7 +31,7 @@ def lines(tmp_path: Path) -> Iterator[LogFile]:
 def check(harness: Harness) -> LogCheck:
     errors = ErrorResponses(ERRORS)
     tokens = EndpointTokens(harness.ring, ENDPOINT)
-    requests = RequestLog(tokens, errors, harness.store.uaid_hash)
+    requests = RequestLog(tokens, errors, harness.store.uaid_hash, harness.metrics)
     return LogCheck(errors, requests, TokenBuckets(None), LimitRefusals(harness.metrics))
 
 
@@ -119,7 +119,9 @@ def test_a_page_asked_for_too_often_is_refused_and_does_not_log_its_errors(
     lines: LogFile, harness: Harness
 ) -> None:
     errors = ErrorResponses(ERRORS)
-    requests = RequestLog(EndpointTokens(harness.ring, ENDPOINT), errors, harness.store.uaid_hash)
+    requests = RequestLog(
+        EndpointTokens(harness.ring, ENDPOINT), errors, harness.store.uaid_hash, harness.metrics
+    )
     now = 1000.0
     check = LogCheck(
         errors,

@@ -14,12 +14,14 @@ from autopush.bridges.stub import StubRouter
 from autopush.net.http_messages import Request
 from autopush.store.tables import uaid_hasher, uaid_log_hasher
 from autopush.telemetry import logs
+from autopush.telemetry.metric_table import REQUEST_REFUSED
 from autopush.webpush.errors import Errno, PushError
 from autopush.webpush.tokens import EndpointTokens
 from keytables import Throttled, Unavailable
 from support.connection_harness import CHANNEL, ENDPOINT, ERRORS, UAID, Harness
 from support.endpoint_harness import AES128GCM, Endpoint, headers_of
 from support.log_lines import LogFile
+from support.recorded import recorded
 from support.senders import Sender
 
 HASH = sha256(UAID.encode()).hexdigest()
@@ -317,7 +319,9 @@ async def test_lines_of_one_errno_are_bounded_each_second_and_the_rest_is_counte
 ) -> None:
     watch = Stopwatch()
     tokens = EndpointTokens(harness.ring, ENDPOINT)
-    requests = RequestLog(tokens, ErrorResponses(ERRORS), harness.store.uaid_hash, monotonic=watch)
+    requests = RequestLog(
+        tokens, ErrorResponses(ERRORS), harness.store.uaid_hash, harness.metrics, monotonic=watch
+    )
     request = Request("POST", "/wpush/v1/token", "", {}, "::1")
     full = PushError(Errno.BACK_OFF, "full")
     responses = [requests.refused(request, full) for _ in range(100)]
@@ -330,6 +334,7 @@ async def test_lines_of_one_errno_are_bounded_each_second_and_the_rest_is_counte
     assert lines.all_fields[-1]["suppressed"] == 100 - LINES_PER_SECOND
     requests.refused(request, full)
     assert "suppressed" not in lines.all_fields[-1]
+    assert recorded(harness.metrics, REQUEST_REFUSED, errno=f"{full.errno:d}") >= 100
 
 
 async def test_lines_of_one_unexpected_error_are_bounded_too(
@@ -337,7 +342,11 @@ async def test_lines_of_one_unexpected_error_are_bounded_too(
 ) -> None:
     tokens = EndpointTokens(harness.ring, ENDPOINT)
     requests = RequestLog(
-        tokens, ErrorResponses(ERRORS), harness.store.uaid_hash, monotonic=Stopwatch()
+        tokens,
+        ErrorResponses(ERRORS),
+        harness.store.uaid_hash,
+        harness.metrics,
+        monotonic=Stopwatch(),
     )
     request = Request("GET", "/", "", {}, "::1")
     for _ in range(100):

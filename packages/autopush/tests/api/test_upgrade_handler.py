@@ -34,7 +34,9 @@ UPGRADE = {
 def handler_of(harness: Harness, rate: Rate | None = None) -> UpgradeHandler:
     dockerflow = harness.status_pages()
     errors = ErrorResponses(ERRORS)
-    requests = RequestLog(EndpointTokens(harness.ring, PAGE), errors, harness.store.uaid_hash)
+    requests = RequestLog(
+        EndpointTokens(harness.ring, PAGE), errors, harness.store.uaid_hash, harness.metrics
+    )
     refusals = LimitRefusals(harness.metrics)
     log_check = LogCheck(errors, requests, TokenBuckets(None), refusals)
     rates = TokenBuckets(rate)

@@ -8,7 +8,7 @@ import pytest
 from autopush.delivery.bridged import REASONS
 from autopush.settings import OPTIONS
 from autopush.telemetry import metric_table
-from autopush.telemetry.metric_table import BRIDGE_REASONS, BRIDGES, METRICS, REFUSED_CODES
+from autopush.telemetry.metric_table import BRIDGE_REASONS, BRIDGES, ERRNOS, METRICS, REFUSED_CODES
 from autopush.telemetry.metrics import Kind, Metric
 from autopush.telemetry.prometheus import prometheus_name
 from autopush.webpush.errors import ERRORS
@@ -87,3 +87,7 @@ def test_every_reason_of_a_bridge_is_of_an_error_and_in_the_table() -> None:
 
 def test_every_status_that_a_push_may_be_refused_with_has_a_label() -> None:
     assert {str(kind.status) for kind in ERRORS.values()} <= set(REFUSED_CODES)
+
+
+def test_every_errno_has_a_label() -> None:
+    assert sorted(ERRNOS) == sorted(f"{errno:d}" for errno in ERRORS)

@@ -15,6 +15,8 @@ from autopush.delivery.calls import Outcome
 from autopush.net.http_messages import Request, Response
 from autopush.telemetry import logs
 from autopush.telemetry.logs import RepeatLimiter
+from autopush.telemetry.metric_table import REQUEST_REFUSED
+from autopush.telemetry.metrics import Metrics
 from autopush.webpush import jwt
 from autopush.webpush.errors import PushError
 from autopush.webpush.tokens import EndpointTokens
@@ -61,6 +63,7 @@ class RequestLog:
     tokens: EndpointTokens
     errors: ErrorResponses
     hash_uaid: Callable[[str], str]
+    metrics: Metrics
     _: KW_ONLY
     ami_id: str = ""
     certificate_fields: Callable[[bytes], Mapping[str, str]] | None = None
@@ -71,6 +74,7 @@ class RequestLog:
             "python_version": _PYTHON,
             **({"ami_id": self.ami_id} if self.ami_id else {}),
         }
+        self._refused = self.metrics.counters(REQUEST_REFUSED)
         self._limiter = RepeatLimiter(LINES_PER_SECOND, monotonic=self.monotonic)
         self.is_verbose = _log.is_verbose
         """Whether each request gets a line; fixed at the start."""
@@ -78,6 +82,7 @@ class RequestLog:
     def refused(self, request: Request, refusal: PushError) -> Response:
         """The error response. 5xx are logged as warnings, others at level debug."""
         response = self.errors.of(refusal)
+        self._refused[f"{refusal.errno:d}"].add()
         if refusal.status < 500:
             if self.is_verbose:
                 _log.debug("Request refused", **self._refusal_fields(request, refusal))

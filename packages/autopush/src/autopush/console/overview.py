@@ -39,6 +39,7 @@ from autopush.telemetry.metric_table import (
     NOTIFICATION_TIME,
     PROCESS_CPU,
     PROCESS_MEMORY,
+    REQUEST_REFUSED,
     SAVE_TIME,
     STORE_FAILURES,
     UA_NOTIFICATION_ACKED,
@@ -74,6 +75,7 @@ _RATES: Final = ("received", "sent", "acked", "refused")
 _GROUPS: Final = {
     "outcomes": (NOTIFICATION_SUCCESS, "destination"),
     "refused_by_status": (NOTIFICATION_ERROR, "code"),
+    "refused_by_errno": (REQUEST_REFUSED, "errno"),
     "refused_by_limit": (LIMIT_REFUSED, "limit"),
     "store_failures": (STORE_FAILURES, "kind"),
     "bridge_sent": (BRIDGE_SENT, "platform"),

@@ -147,6 +147,7 @@ class Parts:
             self.tokens,
             self.errors,
             store.uaid_hash,
+            metrics,
             ami_id=settings.ami_id,
             certificate_fields=self.clients.log_fields if self.clients else None,
             monotonic=io.monotonic,

@@ -16,6 +16,12 @@ NO_ROUTER: Final = "none"
 """The router of a push that was refused before its user was known."""
 VAPID: Final = ("True", "False")
 """Whether the sender was identified, as the original spells it."""
+_ERRNOS: Final = (
+    "0 1 2 3 4 5 101 102 103 104 105 106 108 109 110 111 112 113 114 115 120 121 122 123 "
+    "201 202 203 204 205 900 901 902 903 999"
+)
+ERRNOS: Final = tuple(_ERRNOS.split())
+"""Of `webpush.errors`, which is above."""
 REFUSED_CODES: Final = (
     "400",
     "401",
@@ -144,6 +150,9 @@ LOG_LOST: Final = _counter(
     "log.lost", "log lines that could not be written, or that Firehose did not take"
 )
 
+REQUEST_REFUSED: Final = _counter(
+    "request.refused", "HTTP requests that were refused, by the errno of the answer", errno=ERRNOS
+)
 LIMIT_REFUSED: Final = _counter(
     "limit.refused", "requests, messages and connections refused by a limit", limit=LIMITS
 )

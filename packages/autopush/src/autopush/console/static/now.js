@@ -73,6 +73,7 @@ function show(now) {
   ]);
   numbers($("refused"), [
     ...entries(now.refused_by_status).map(([code, number]) => [`Status ${code}`, count(number)]),
+    ...entries(now.refused_by_errno).map(([errno, number]) => [`Errno ${errno}`, count(number)]),
     ...entries(now.refused_by_limit).map(([limit, number]) => [`Limit ${limit}`, count(number)]),
     !counts.refused && !counts.limited && ["Nothing", "0"],
   ]);
