@@ -6,7 +6,7 @@ from typing import cast
 import pytest
 
 from autopush.api.senders import SENDERS, GoneReport, SendersPage
-from autopush.limits import GoneLimits, LimitRefusals
+from autopush.limits import BusySenders, GoneLimits, LimitRefusals
 from autopush.net.siblings import Port, Siblings, SiblingSilent
 from autopush.settings.value_types import Rate
 from autopush.webpush.syntax import encode_base64url
@@ -55,3 +55,17 @@ async def test_the_report_sums_over_all_workers_that_answer(
             {"key": "", "sent": 1, **zeros},
         ],
     }
+
+
+async def test_the_console_is_told_who_sends_most(harness: Harness) -> None:
+    page, other = await page_after(harness), await page_after(harness)
+    page.siblings = cast(Siblings, {1: Worker(other)})
+    assert (await page.report()).busy == {}
+    page.busy, other.busy = BusySenders(), BusySenders()
+    for _ in range(3):
+        other.busy.add(KEY)
+    page.busy.add(OTHER)
+    page.busy.add(KEY)
+    expected = {encode_base64url(KEY): 4, encode_base64url(OTHER): 1}
+    assert list((await page.report()).busy.items()) == list(expected.items())
+    assert "busy" not in json.loads((await page.respond()).body)

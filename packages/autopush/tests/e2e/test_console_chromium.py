@@ -87,6 +87,7 @@ async def test_the_page_now_shows_what_was_pushed(
         ("pushes", "Delivered directly", PUSHES),
         ("pushes", "Acked by them", PUSHES),
         ("refused", "Status 404", REFUSED),
+        ("refused", "Errno 102", REFUSED),
         ("store", "Messages stored", PUSHES),
     ):
         await page.until(f"{shown(section, name)} === '{number}'")

@@ -1,8 +1,8 @@
 """What the page Now shows: sums of the memory that all workers share, and what workers say when
 they are asked.
 
-Rule: nothing is counted for the console while a push is handled. While nobody looks, it costs a
-sample of the history every ten seconds.
+Rule: but for its sender's key, nothing is counted for the console while a push is handled. While
+nobody looks, it costs a sample of the history every ten seconds.
 """
 
 import asyncio
@@ -115,7 +115,12 @@ class Overview:
         self._groups = {
             name: (metric, _places(metric, label)) for name, (metric, label) in _GROUPS.items()
         }
-        self._asked: dict[str, object] = {"senders": [], "bridges": [], "unanswered": 0}
+        self._asked: dict[str, object] = {
+            "senders": [],
+            "busy_senders": {},
+            "bridges": [],
+            "unanswered": 0,
+        }
         self._asked_at = float("-inf")
         self._started = self.clock()
 
@@ -223,6 +228,7 @@ class Overview:
         report = await self.senders.report() if self.senders is not None else None
         return {
             "senders": msgspec.to_builtins(report.senders[:MAX_SENDERS]) if report else [],
+            "busy_senders": report.busy if report else {},
             "bridges": msgspec.to_builtins(circuits[:MAX_CIRCUITS_SHOWN]),
             "unanswered": sum(answer is None for answer in answers),
         }

@@ -42,6 +42,7 @@ from autopush.delivery.router import NodeCache, UserAgentRouter
 from autopush.delivery.versions import NEWER, OLDER, OtherVersions
 from autopush.keys import ServiceKeys, node_keys
 from autopush.limits import (
+    BusySenders,
     GoneLimits,
     LimitRefusals,
     PushLimits,
@@ -160,7 +161,9 @@ class Parts:
             clock=io.monotonic,
         )
         self.log_check = LogCheck(self.errors, self.requests, TokenBuckets(), self.refusals)
-        senders = SendersPage(self.gone, io.siblings) if settings.has_endpoint else None
+        self.busy = BusySenders() if settings.console else None
+        has_endpoint = settings.has_endpoint
+        senders = SendersPage(self.gone, io.siblings, self.busy) if has_endpoint else None
         self.internal_pages = InternalPages(self.dockerflow, metrics.shared, self.errors, senders)
 
         # Other nodes, workers and versions
@@ -295,6 +298,7 @@ class EndpointParts:
                 intake=intake,
                 verifier=Verifier(settings.public_endpoint_url),
                 gone=parts.gone,
+                busy=parts.busy,
                 receipts=self.receipts,
                 block=headers.push,
             ),

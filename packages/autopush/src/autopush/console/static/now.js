@@ -103,6 +103,7 @@ function show(now) {
   table($("workers"), now.workers.map((each, n) => [
     n, each.ready ? ["ready", "good"] : ["missing", "bad"], count(each.connected), time(each.lag), time(each.cpu), bytes(each.memory),
   ]), "none");
+  table($("busy"), Object.entries(now.busy_senders).map(([key, number]) => [`${key.slice(0, 24)}…`, count(number)]), "None has signed");
   table($("senders"), now.senders.map((each) => [
     each.key ? `${each.key.slice(0, 24)}…` : "without VAPID", count(each.sent), count(each.delayed), count(each.refused),
   ]), "None");
