@@ -1,9 +1,12 @@
 """The verbs, asked over the control API of a service in a thread."""
 
 import asyncio
+import gc
 import http.client
 import json
 import re
+import socket
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -252,3 +255,18 @@ def test_services_stand_beside_each_other() -> None:
     with PushService.running() as one, PushService.running() as other:
         assert push(one.subscribe()).status == 201
         assert other.received == []
+
+
+def test_a_service_that_has_ended_leaves_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    warned: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda found: warned.append(found.exc_value))
+    with socket.socket() as client, PushService.running() as service:  # which ends first
+        client.connect((urlsplit(service.url).hostname, urlsplit(service.url).port))
+        head = "GET / HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+        key = "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+        client.sendall((head + key).encode())
+        assert client.recv(4096).startswith(b"HTTP/1.1 101 ")
+        client.sendall(b"\xff" * 6)  # no frame: the service closes its half, and waits
+        assert client.recv(4096)[0] == 0x88
+    gc.collect()
+    assert warned == []

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Final, cast
+from weakref import WeakSet
 
 import msgspec
 
@@ -54,8 +55,9 @@ async def running_service(*, tls: bool = False) -> AsyncIterator[Address]:
         url = f"http{'s' if tls else ''}://{origin}"
         service = InMemoryService(url, store, engine, clock, trusted)
         servers = [service.server(service.steering), service.server(ControlHandler(service, token))]
+        opened = WeakSet[asyncio.Transport]()
         listeners = [
-            await loop.create_server(_protocol_of(server), sock=sock, ssl=context)
+            await loop.create_server(_protocol_of(server, opened), sock=sock, ssl=context)
             for server, sock, context in zip(servers, sockets, (server_tls, None), strict=True)
         ]
         try:
@@ -64,11 +66,21 @@ async def running_service(*, tls: bool = False) -> AsyncIterator[Address]:
             for listener in listeners:
                 listener.close()
             await service.close(servers)
+            for transport in list(opened):  # such as one whose client does not end it
+                transport.abort()
+            await asyncio.sleep(0)  # then they are closed
 
 
-def _protocol_of(server: HttpServer) -> Callable[[], HttpConnection]:
+def _protocol_of(
+    server: HttpServer, opened: WeakSet[asyncio.Transport]
+) -> Callable[[], HttpConnection]:
+    class Connection(HttpConnection):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            opened.add(cast(asyncio.Transport, transport))
+            super().connection_made(transport)
+
     def make() -> HttpConnection:
-        connection = server.protocol()
+        connection = Connection(server, "", None)
         CONNECTION.set(connection)
         return connection
 
