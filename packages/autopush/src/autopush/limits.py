@@ -17,8 +17,6 @@ import asyncio
 import sys
 import time
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator
-from heapq import nlargest
-from operator import itemgetter
 from typing import Final
 
 from msgspec import Struct
@@ -418,21 +416,6 @@ class GoneLimits:
             await self._sleep(DELAY)
         finally:
             self._waiting -= 1
-
-
-class BusySenders:
-    """How many messages of each sender were accepted, of those that sign; `MAX_LISTED` are kept."""
-
-    def __init__(self) -> None:
-        self._counts = RecentlyUsed[int](MAX_LISTED)
-
-    def add(self, key: bytes) -> None:
-        self._counts.keep(key, (self._counts.find(key) or 0) + 1)
-
-    def most(self, number: int) -> list[tuple[bytes, int]]:
-        """Those with the most messages first."""
-        counts = ((key, count) for key, count in self._counts.items() if isinstance(key, bytes))
-        return nlargest(number, counts, key=itemgetter(1))
 
 
 # ── what is stored ───────────────────────────────────────────────────────────────────────────────

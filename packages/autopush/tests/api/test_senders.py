@@ -5,8 +5,8 @@ from typing import cast
 
 import pytest
 
-from autopush.api.senders import SENDERS, GoneReport, SendersPage
-from autopush.limits import BusySenders, GoneLimits, LimitRefusals
+from autopush.api.senders import SENDERS, GoneReport, SenderCounts, SendersPage
+from autopush.limits import GoneLimits, LimitRefusals
 from autopush.net.siblings import Port, Siblings, SiblingSilent
 from autopush.settings.value_types import Rate
 from autopush.webpush.syntax import encode_base64url
@@ -57,15 +57,12 @@ async def test_the_report_sums_over_all_workers_that_answer(
     }
 
 
-async def test_the_console_is_told_who_sends_most(harness: Harness) -> None:
-    page, other = await page_after(harness), await page_after(harness)
-    page.siblings = cast(Siblings, {1: Worker(other)})
-    assert (await page.report()).busy == {}
-    page.busy, other.busy = BusySenders(), BusySenders()
-    for _ in range(3):
-        other.busy.add(KEY)
-    page.busy.add(OTHER)
-    page.busy.add(KEY)
-    expected = {encode_base64url(KEY): 4, encode_base64url(OTHER): 1}
-    assert list((await page.report()).busy.items()) == list(expected.items())
-    assert "busy" not in json.loads((await page.respond()).body)
+def test_accepted_messages_are_counted_by_sender_and_those_with_most_come_first() -> None:
+    counts = SenderCounts()
+    for key in (OTHER, KEY, KEY):
+        counts.add(key)
+    assert list(counts.most(2).items()) == [
+        (encode_base64url(KEY), 2),
+        (encode_base64url(OTHER), 1),
+    ]
+    assert counts.most(1) == {encode_base64url(KEY): 2}

@@ -12,7 +12,7 @@ import pytest
 from autopush.console.audit import AuditLog
 from autopush.console.handlers import Console
 from autopush.console.lookup import LookUp
-from autopush.console.overview import Overview
+from autopush.console.overview import Overview, WorkerShare
 from autopush.console.report import Report
 from autopush.console.session import ACT, LOGIN_RATE, LOOK, ConsoleSessions, ConsoleTokens
 from autopush.console.users import AccountPages
@@ -36,7 +36,14 @@ class Browser:
         self.metrics = SharedMetrics(METRICS, 1)
         settings = Settings(data=data)
         overview = Overview(
-            self.metrics, settings, Siblings(), None, list, lambda: None, clock, monotonic=clock
+            self.metrics,
+            settings,
+            Siblings(),
+            None,
+            WorkerShare,
+            lambda: None,
+            clock,
+            monotonic=clock,
         )
         sessions = ConsoleSessions(self.tokens, b"key", clock, clock)
         # Both need a store: the pages that use them are tested in a browser.

@@ -21,13 +21,14 @@ from urllib.parse import parse_qsl
 from autopush.api import responses
 from autopush.api.receipts import ReceiptHandler
 from autopush.api.request_log import PushLine, RequestLog
+from autopush.api.senders import SenderCounts
 from autopush.clock import Clock
 from autopush.delivery.bridge_contract import RouterResponse
 from autopush.delivery.bridged import BridgedUser
 from autopush.delivery.calls import Outcome
 from autopush.delivery.router import CachedUser, Recipient, UserAgentRouter
 from autopush.fair_queue import FairQueue
-from autopush.limits import BusySenders, GoneLimits, PushLimits
+from autopush.limits import GoneLimits, PushLimits
 from autopush.net.http_messages import HeaderBlock, Request, Response
 from autopush.shown import shown
 from autopush.store import PushStore
@@ -177,7 +178,7 @@ class Attempt:
 
 @dataclass(eq=False, kw_only=True)
 class PushHandler:
-    """Handles `POST /wpush`. `max_ttl`: seconds; `busy`: None where nobody asks."""
+    """Handles `POST /wpush`. `max_ttl`: seconds; `senders`: None where nobody asks for them."""
 
     intake: Intake
     verifier: Verifier
@@ -185,7 +186,7 @@ class PushHandler:
     receipts: ReceiptHandler
     max_ttl: int = field(init=False)
     block: HeaderBlock
-    busy: BusySenders | None = None
+    senders: SenderCounts | None = None
 
     def __post_init__(self) -> None:
         self._signatures = SignatureQueue(self.verifier)
@@ -249,8 +250,8 @@ class PushHandler:
             if links:
                 response.status, response.headers = 202, (*response.headers, *links)
         attempt.accepted(outcome, len(request.body), content.headers)
-        if self.busy is not None and credentials is not None:
-            self.busy.add(credentials.point())
+        if self.senders is not None and credentials is not None:
+            self.senders.add(credentials.point())
         return response
 
     def _notification(

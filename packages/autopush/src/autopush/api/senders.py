@@ -1,25 +1,26 @@
-"""`/senders`: senders that keep sending to endpoints that are gone, and for the console those with
-the most messages, summed over the workers.
+"""Who sends: `/senders`, those that keep sending to endpoints that are gone, summed over the
+workers; and how many messages each sender got accepted.
 """
 
 import asyncio
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from heapq import nlargest
+from operator import itemgetter
 from typing import Final
 
 import msgspec
 
 from autopush.api import responses
-from autopush.limits import BusySenders, GoneCounts, GoneLimits
+from autopush.limits import GoneCounts, GoneLimits
 from autopush.net.http_messages import Response
 from autopush.net.siblings import Port, Sibling, SiblingError, Siblings
+from autopush.recently_used import RecentlyUsed
 from autopush.webpush.syntax import encode_base64url
 
 PAGE: Final = "/senders"
-MAX_BUSY: Final = 10
-MAX_ASKED: Final = 100
-"""Of a worker, so that the sum has those that send to many of them."""
+MAX_COUNTED: Final = 500
+"""Senders whose accepted messages a worker counts."""
 
 
 class GoneSender(GoneCounts, kw_only=True):
@@ -29,14 +30,11 @@ class GoneSender(GoneCounts, kw_only=True):
 
 
 class GoneReport(msgspec.Struct, frozen=True):
-    """`senders`: those with the most messages first. `answered`: of the `workers`. `busy`: by key,
-    how many messages were accepted; empty without a console.
-    """
+    """`senders`: those with the most messages first. `answered`: of the `workers`."""
 
     senders: Sequence[GoneSender]
     workers: int = 1
     answered: int = 1
-    busy: dict[str, int] = {}
 
 
 SENDERS: Final = Port[None, GoneReport]("senders", None, GoneReport)
@@ -48,23 +46,16 @@ class SendersPage:
 
     gone: GoneLimits
     siblings: Siblings = field(default_factory=Siblings)
-    busy: BusySenders | None = None
 
     async def respond(self) -> Response:
-        report = msgspec.to_builtins(await self.report())
-        del report["busy"]
-        return responses.json(200, report)
+        return responses.json(200, msgspec.to_builtins(await self.report()))
 
     async def report(self) -> GoneReport:
         others = [sibling for index, sibling in self.siblings.items() if index >= 0]
         answers = await asyncio.gather(*map(self._ask, others))
         reports = [report for report in (self.own(), *answers) if report is not None]
         senders = [sender for report in reports for sender in report.senders]
-        busy = Counter[str]()
-        for report in reports:
-            busy.update(report.busy)
-        most = dict(busy.most_common(MAX_BUSY))
-        return GoneReport(_summed(senders), 1 + len(others), len(reports), most)
+        return GoneReport(_summed(senders), 1 + len(others), len(reports))
 
     def own(self, _asked: None = None) -> GoneReport:
         senders = [
@@ -76,8 +67,7 @@ class SendersPage:
             )
             for key, counts in self.gone.senders()
         ]
-        busy = self.busy.most(MAX_ASKED) if self.busy is not None else ()
-        return GoneReport(senders, busy={encode_base64url(key): count for key, count in busy})
+        return GoneReport(senders)
 
     async def _ask(self, sibling: Sibling) -> GoneReport | None:
         """None if it does not answer."""
@@ -95,3 +85,19 @@ def _summed(senders: Iterable[GoneSender]) -> list[GoneSender]:
         total.delayed += each.delayed
         total.refused += each.refused
     return sorted(sums.values(), key=lambda sender: (-sender.sent, sender.key))
+
+
+class SenderCounts:
+    """How many messages of each sender were accepted, of those that sign."""
+
+    def __init__(self) -> None:
+        self._counts = RecentlyUsed[int](MAX_COUNTED)
+
+    def add(self, key: bytes) -> None:
+        self._counts.keep(key, (self._counts.find(key) or 0) + 1)
+
+    def most(self, number: int) -> dict[str, int]:
+        """Those with the most messages first; keys in base64url."""
+        counts = ((key, count) for key, count in self._counts.items() if isinstance(key, bytes))
+        found = nlargest(number, counts, key=itemgetter(1))
+        return {encode_base64url(key): count for key, count in found}

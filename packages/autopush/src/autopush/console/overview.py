@@ -8,7 +8,8 @@ nobody looks, it costs a sample of the history every ten seconds.
 import asyncio
 import shutil
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Final
@@ -54,9 +55,20 @@ from autopush.version import VERSION
 ASK_INTERVAL: Final = 5.0
 """Seconds between two questions to the other workers, while somebody looks."""
 MAX_SENDERS: Final = 10
+MAX_SENDERS_ASKED: Final = 100
+"""Of a worker, so that the sum has those that send to many of them."""
 MAX_CIRCUITS_SHOWN: Final = 20
 
-CIRCUITS: Final = Port[None, list[CircuitState]]("circuits", None, list[CircuitState])
+
+class WorkerShare(msgspec.Struct, frozen=True):
+    """What only one worker knows. `senders`: accepted messages by key, the most first."""
+
+    circuits: list[CircuitState] = []
+    senders: dict[str, int] = {}
+
+
+SHARES: Final = Port[None, WorkerShare]("console", None, WorkerShare)
+
 
 _COUNTERS: Final = {
     "received": NOTIFICATION_RECEIVED,
@@ -95,14 +107,14 @@ def _places(metric: Metric, label: str) -> Mapping[str, Sequence[int]]:
 @dataclass(eq=False)
 class Overview:
     """`siblings`: those with an index of 0 or more are workers of this service. `clock`: epoch
-    seconds. `circuits`: of this worker. `certificate`: as `/health` says it.
+    seconds. `share`: of this worker. `certificate`: as `/health` says it.
     """
 
     metrics: SharedMetrics
     settings: Settings
     siblings: Siblings
     senders: SendersPage | None
-    circuits: Callable[[], list[CircuitState]]
+    share: Callable[[], WorkerShare]
     certificate: Callable[[], Mapping[str, object] | None]
     clock: Clock
     _: KW_ONLY
@@ -222,27 +234,27 @@ class Overview:
     async def _ask(self) -> dict[str, object]:
         """What only each worker knows."""
         others = [sibling for index, sibling in self.siblings.items() if index >= 0]
-        answers = await asyncio.gather(*map(_circuits_of, others))
-        circuits = [*self.circuits(), *_each(answers)]
+        answers = await asyncio.gather(*map(_share_of, others))
+        shares = [self.share(), *(answer for answer in answers if answer is not None)]
+        sent = Counter[str]()
+        for share in shares:
+            sent.update(share.senders)
+        circuits = [circuit for share in shares for circuit in share.circuits]
         circuits.sort(key=lambda each: (not each.is_open, -each.failures, each.bridge))
         report = await self.senders.report() if self.senders is not None else None
         return {
             "senders": msgspec.to_builtins(report.senders[:MAX_SENDERS]) if report else [],
-            "busy_senders": report.busy if report else {},
+            "busy_senders": dict(sent.most_common(MAX_SENDERS)),
             "bridges": msgspec.to_builtins(circuits[:MAX_CIRCUITS_SHOWN]),
             "unanswered": sum(answer is None for answer in answers),
         }
 
 
-async def _circuits_of(sibling: Sibling) -> list[CircuitState] | None:
+async def _share_of(sibling: Sibling) -> WorkerShare | None:
     try:
-        return await sibling.call(CIRCUITS, None)
+        return await sibling.call(SHARES, None)
     except SiblingError:
         return None
-
-
-def _each(answers: Iterable[list[CircuitState] | None]) -> Iterable[CircuitState]:
-    return (circuit for answer in answers if answer is not None for circuit in answer)
 
 
 def _files(path: Path) -> list[Path]:

@@ -231,7 +231,7 @@ class Worker:
             self._settings,
             io.siblings,
             parts.internal_pages.senders,
-            parts.circuits,
+            parts.share,
             io.certificate,
             clock,
         )

@@ -132,9 +132,8 @@ class Certificates:
         while True:
             if (stamp := self._present_stamp()) != self._stamp:
                 await asyncio.to_thread(self.reload, clock())
-                self._stamp = (
-                    stamp  # of before: if the file has changed meanwhile, it is read again
-                )
+                # That of before: if the file has changed meanwhile, it is read again.
+                self._stamp = stamp
             if reports:
                 left.set(self._seconds_left(clock()))
             await asyncio.sleep(until_next(WATCH_INTERVAL, time.monotonic()))

@@ -24,15 +24,15 @@ from autopush.api.receipts import ReceiptHandler
 from autopush.api.registration import RegistrationHandler
 from autopush.api.request_log import RequestLog
 from autopush.api.responses import ErrorResponses
-from autopush.api.senders import SENDERS, SendersPage
+from autopush.api.senders import SENDERS, SenderCounts, SendersPage
 from autopush.api.status_pages import Dockerflow, InternalPages, LogCheck
 from autopush.bridges.discovery import load_routers, router_states
 from autopush.bridges.udp_wake import UdpWaker, load_waker
 from autopush.clock import Clock
-from autopush.console.overview import CIRCUITS
+from autopush.console.overview import MAX_SENDERS_ASKED, SHARES, WorkerShare
 from autopush.delivery.answering import Answering
 from autopush.delivery.bridge_contract import Router
-from autopush.delivery.bridged import Bridges, CircuitState
+from autopush.delivery.bridged import Bridges
 from autopush.delivery.connected import Registry
 from autopush.delivery.moving import Movers
 from autopush.delivery.node import ConnectionNode
@@ -42,7 +42,6 @@ from autopush.delivery.router import NodeCache, UserAgentRouter
 from autopush.delivery.versions import NEWER, OLDER, OtherVersions
 from autopush.keys import ServiceKeys, node_keys
 from autopush.limits import (
-    BusySenders,
     GoneLimits,
     LimitRefusals,
     PushLimits,
@@ -161,9 +160,8 @@ class Parts:
             clock=io.monotonic,
         )
         self.log_check = LogCheck(self.errors, self.requests, TokenBuckets(), self.refusals)
-        self.busy = BusySenders() if settings.console else None
-        has_endpoint = settings.has_endpoint
-        senders = SendersPage(self.gone, io.siblings, self.busy) if has_endpoint else None
+        senders = SendersPage(self.gone, io.siblings) if settings.has_endpoint else None
+        self.sender_counts = SenderCounts() if settings.console else None
         self.internal_pages = InternalPages(self.dockerflow, metrics.shared, self.errors, senders)
 
         # Other nodes, workers and versions
@@ -187,7 +185,7 @@ class Parts:
         """What answers the calls of siblings."""
         if senders is not None:
             self.sibling_ports[SENDERS] = senders.own
-            self.sibling_ports[CIRCUITS] = self.circuits
+            self.sibling_ports[SHARES] = self.share
 
         self.endpoint = EndpointParts(self) if settings.has_endpoint else None
         self.websockets = NodeParts(self) if settings.has_sockets else None
@@ -222,9 +220,11 @@ class Parts:
         if self.websockets is not None:
             self.websockets.apply(settings)
 
-    def circuits(self, _asked: None = None) -> list[CircuitState]:
-        """Of the bridges of this worker."""
-        return self.endpoint.bridges.circuits() if self.endpoint is not None else []
+    def share(self, _asked: None = None) -> WorkerShare:
+        """What the console asks each worker for."""
+        circuits = self.endpoint.bridges.circuits() if self.endpoint is not None else []
+        counts = self.sender_counts
+        return WorkerShare(circuits, counts.most(MAX_SENDERS_ASKED) if counts is not None else {})
 
     @property
     def _own_id(self) -> str:
@@ -298,7 +298,7 @@ class EndpointParts:
                 intake=intake,
                 verifier=Verifier(settings.public_endpoint_url),
                 gone=parts.gone,
-                busy=parts.busy,
+                senders=parts.sender_counts,
                 receipts=self.receipts,
                 block=headers.push,
             ),
