@@ -100,7 +100,7 @@ class Page:
             raise ChromiumError(thrown.get("exception", {}).get("description", thrown["text"]))
         return answer["result"].get("value")
 
-    async def until(self, condition: str, *, seconds: float = 10) -> None:
+    async def until(self, condition: str, *, seconds: float = 30) -> None:
         """Wait until a JavaScript expression is true, asking once a frame."""
         await self.evaluate(
             f"""new Promise((resolve, reject) => {{

@@ -68,7 +68,7 @@ class LoopThread:
 
 async def until(condition: Callable[[], object]) -> None:
     """Wait for what has no event: only the inside of a server or a thread shows it."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.001)
 

@@ -108,8 +108,8 @@ async def test_the_page_and_its_log_in_survive_the_worker_that_serves_them(
     await page.until(f"{state} === 'live'")
     os.kill(running.workers[0], signal.SIGKILL)
     await page.until(f"{state} === 'lost'")
-    await page.until(f"{state} === 'live'", seconds=25)
-    await page.until(f"{shown('service', 'Workers')} === '2 of 2 ready'", seconds=25)
+    await page.until(f"{state} === 'live'")
+    await page.until(f"{shown('service', 'Workers')} === '2 of 2 ready'")
 
 
 async def press(page: Page, button: str) -> None:
@@ -225,7 +225,7 @@ async def test_the_report_says_what_is_wrong_and_no_secret(
         assert (await sender.push(f"{running.endpoint}/wpush/v1/unknown", b"x")).status == 404
         await page.goto(f"{running.node_api}/console/report")
         await press(page, "make")
-        await page.until("document.querySelector('#said').textContent === 'Done.'", seconds=25)
+        await page.until("document.querySelector('#said').textContent === 'Done.'")
         report = str(await page.evaluate("document.querySelector('#report').textContent"))
         await look_at(page, "report", tmp_path)
     finally:

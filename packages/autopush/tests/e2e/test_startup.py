@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from support.application_server import application_server
+from support.event_loops import until
 from support.megaphone_server import megaphone_server
 from support.service import READY, Service, clean_environment, running_service, service
 from support.soak import slow
@@ -202,8 +203,8 @@ async def test_sighup_during_the_start_does_not_end_it_and_is_obeyed(
         os.kill(running.pid, signal.SIGHUP)
         source.answers.set()
         await starting
+        await until(log.exists)
         assert await running.stop() == 0
-    assert log.exists()
 
 
 # ── several on one folder ────────────────────────────────────────────────────────────────────────

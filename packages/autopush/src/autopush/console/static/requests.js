@@ -21,11 +21,11 @@ export function confirmed(question, consequence, yes) {
   $("question").textContent = question;
   $("consequence").textContent = consequence;
   $("yes").textContent = yes;
-  dialog.returnValue = "";
-  $("yes").onclick = () => dialog.close("yes");
-  $("cancel").onclick = () => dialog.close("");
   dialog.showModal();
   return new Promise((resolve) => {
-    dialog.addEventListener("close", () => resolve(dialog.returnValue === "yes"), { once: true });
+    const answer = (isSure) => { dialog.close(); resolve(isSure); };
+    $("yes").onclick = () => answer(true);
+    $("cancel").onclick = () => answer(false);
+    dialog.oncancel = () => resolve(false); // Escape, which closes it
   });
 }
