@@ -61,7 +61,7 @@ def test_it_is_told_what_to_do_first(w2: Week) -> None:
     assert 1 <= len(to_do) <= 3
     assert all("https://example.slack.com/archives/" in line for line in to_do)
     assert to_do[0].startswith(":eyes: Answer ")
-    assert to_do[0].endswith("|the question>): Nobody replied or reacted to this question.")
+    assert to_do[0].endswith("|the question>): Nobody answered this question.")
     # Nobody is notified that others are to welcome or contact them.
     assert not any("@" in line for line in to_do)
     assert any(

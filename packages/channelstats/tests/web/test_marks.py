@@ -107,7 +107,7 @@ async def test_a_mark_is_on_the_next_page_and_in_the_report(asking: Dashboard) -
     days = "from=2024-03-10&to=2024-03-16"
     before = json.loads(await asking.text(f"/todo.json?{days}"))["tables"]
     item = before["queue"]["rows"][0]["item"]
-    assert "Nobody replied or reacted to this" in await asking.text(f"/report?{days}")
+    assert "Nobody answered this" in await asking.text(f"/report?{days}")
     await mark(asking, "snoozed", item=item)
     assert "List again" in await asking.text(f"/todo?{days}")
     after = json.loads(await asking.text(f"/todo.json?{days}"))["tables"]
@@ -127,7 +127,7 @@ async def test_what_is_to_be_done_is_a_feed(asking: Dashboard) -> None:
     assert link is not None
     assert re.fullmatch("Answer: .+ in #(dev|general)", title)
     assert link.get("href", "").startswith("https://example.slack.com/archives/")
-    assert entries[0].findtext(f"{ATOM}summary") == "Nobody replied or reacted to this question."
+    assert entries[0].findtext(f"{ATOM}summary") == "Nobody answered this question."
     updated = entries[0].findtext(f"{ATOM}updated")
     assert updated is not None
     assert datetime.fromisoformat(updated).tzinfo is not None

@@ -227,8 +227,9 @@ class _ChannelRows:
             best = self._set(best, "thread_ts", best.thread_ts or other.thread_ts)
             best = self._set(best, "parent_user_id", best.parent_user_id or other.parent_user_id)
         if best.edited_ts == other.edited_ts:
-            # Of a row that is older than this flag it is not known.
+            # Of a row that is older than these flags they are not known.
             best = self._set(best, "question", best.question or other.question)
+            best = self._set(best, "signs", best.signs | other.signs)
         return best
 
     def _recency(self, row: MessageRow) -> _Recency:

@@ -1,7 +1,13 @@
-"""Whether a message asks something: a flag is kept of it, not its text."""
+"""Whether a message asks something, and which kinds of words it has, by which a question is
+followed through the talk after it: flags are kept of that, not the text.
+"""
 
 import re
+import tomllib
+from importlib import resources
 from typing import Final
+
+from channelstats.tables.message_row import Sign
 
 _CODE: Final = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
 
@@ -13,7 +19,8 @@ _NO_WORD: Final = "/<&="
 """Signs of addresses and programs: a mark behind one ends no word."""
 _WORD_END: Final = re.compile(r"""$|[\s!*_~)"'.:\u00bb\u201d\u2019]""")
 _SPACES: Final = (" ", "\u00a0", "\u202f")
-_LINE_END: Final = re.compile(r"\s*(?:$|\n)")
+_APART: Final = re.compile(r"\s*(?:$|\n)|\s+[^\W\d_a-z]")
+"""What follows a mark that stands apart: the end of the line, or a new sentence."""
 
 _OPENERS: Final = {
     "en": "anyone know|anybody know|does any|do any|can any|can some|could any|could some|has any"
@@ -42,6 +49,28 @@ _OPENING: Final = re.compile(
     # After mentions and a greeting.
     rf"\s*(?:(?:<[@!][^>]*>|:[^\s:]+:|{_HELLOS})[\s,!]+)*(?:{'|'.join(_OPENERS.values())})",
     re.IGNORECASE,
+)
+
+_WISHES: Final = "advice|help|recommendations?|suggestions?|ideas?|tips|hints?|clues?|updates?|news"
+_REQUESTS: Final = re.compile(
+    r"is it possible|is there any|if (?:some|any)(?:one|body) (?:can|could|would|knows|has)"
+    r"|let me know (?:how|where|what|which|who)|(?:i am|i'm|am|are|got|getting) stuck\b"
+    rf"|(?:^|[.!,\n] *)any (?:\w+ )?(?:{_WISHES}|luck)\b"
+    rf"|looking for (?:some |any )?(?:{_WISHES}|someone who|a way)"
+    r"|\b(?:i|we) (?:really )?need (?:some |your )?(?:help|advice)|(?:can't|cannot) figure"
+    r"|struggling (?:with|to)|wondering (?:if|how|whether|why|what|which|where)"
+    r"|would like to know|please (?:help|advise)|does some|do some(?:one|body)"
+    r"|¿|alguien (?:que )?(?:pueda|podría)|necesito ayuda|agradecer\w* (?:si|ayuda)"
+    r"|brauche (?:eure |etwas )?hilfe|komme nicht weiter"
+    r"|j'ai besoin d|preciso de ajuda|ho bisogno d"
+)
+"""How somebody asks for something without a mark, anywhere in what they write."""
+
+_REQUEST_WORDS: Final = frozenset(
+    # Checked first, as most messages have none of them.
+    "possible there someone somebody anyone anybody let stuck any looking need figure struggling"  # noqa: SIM905
+    " wondering know help advise does alguien necesito ayuda agradecería agradeceria hilfe komme"
+    " besoin preciso bisogno".split()
 )
 
 _FIRST_WORDS: Final = frozenset(
@@ -92,10 +121,15 @@ def asks(text: str) -> bool:
         return _is_open(text)
     first = text.partition(" ")[0]
     if first[:1] not in "<:>&" and first.rstrip(",!").lower() not in _FIRST_WORDS:
-        return False
+        return _requests(text) and _is_open(text)
     if text[:1] in _QUOTE_BEGINS and _QUOTES.match(text):
         return asks(_own_words(text))
-    return _OPENING.match(text) is not None and _is_open(text)
+    return (_OPENING.match(text) is not None or _requests(text)) and _is_open(text)
+
+
+def _requests(text: str) -> bool:
+    lower = text[:_READ].lower().replace("\u2019", "'")
+    return not _REQUEST_WORDS.isdisjoint(lower.split()) and _REQUESTS.search(lower) is not None
 
 
 def _is_open(text: str) -> bool:
@@ -110,12 +144,72 @@ def _is_open(text: str) -> bool:
 
 def _ends_question(text: str, begin: int, end: int) -> bool:
     """Whether the question marks from ``begin`` to ``end`` end a word, or stand apart at the end of
-    a line, as French has it. Those in an address or a program have something else around them.
+    a sentence, as French has it. Those in an address or a program have something else around them.
     """
     before = text[begin - 1 : begin] if begin else ""
-    if before in _SPACES and _LINE_END.match(text, end):
+    if before in _SPACES and _APART.match(text, end):
         return True
     is_of_word = before and not before.isspace() and before not in _NO_WORD
     if is_of_word and begin > 1:
         is_of_word = text[begin - 2] not in _MARKS  # `?a?`
     return bool(is_of_word or end - begin > 1) and _WORD_END.match(text, end) is not None
+
+
+# ── the kinds of words ───────────────────────────────────────────────────────────────────────────
+
+_READ: Final = 400
+"""Characters of a message that are looked at."""
+
+_SIGNS_AROUND: Final = str.maketrans(dict.fromkeys('!?.,;:()[]*_~"\u00a1\u00bf\u2026\n\r\t', " "))
+
+
+def _read_words() -> dict[str, frozenset[str]]:
+    text = resources.files(__package__).joinpath("words.toml").read_text("utf-8")
+    kinds: dict[str, dict[str, str]] = tomllib.loads(text)
+    return {
+        kind: frozenset(" ".join(languages.values()).split()) for kind, languages in kinds.items()
+    }
+
+
+_WORDS: Final = _read_words()
+_ANYWHERE: Final = {
+    Sign.TO_ALL: _WORDS["to_all"],
+    Sign.THANKS: _WORDS["thanks"],
+    Sign.SETTLED: _WORDS["settled"],
+    Sign.REPLIES: _WORDS["replies"],
+    Sign.LAUGHS: _WORDS["laughs"],
+}
+_FIRST: Final = {
+    Sign.TO_ALL: _WORDS["to_all_first"],
+    Sign.AGREES: _WORDS["agrees_first"],
+    Sign.REPLIES: _WORDS["replies_first"],
+}
+_SOMEWHERE: Final = frozenset[str]().union(*_ANYWHERE.values())
+_FOUND_OUT: Final = re.compile(r"\b(?:figured (?:it )?out|found it|got it|never mind)\b")
+_NAMED_FIRST: Final = re.compile(r"\W*\w+\W+<@")
+
+
+def signs(text: str) -> Sign:
+    """The kinds of words that a text has, in its first characters."""
+    lower = text[:_READ].lower().replace("\u2019", "'")
+    words = lower.translate(_SIGNS_AROUND).split()
+    found = Sign(0)
+    if not words:
+        return found
+    if not _SOMEWHERE.isdisjoint(words):
+        for sign, some in _ANYWHERE.items():
+            if not some.isdisjoint(words):
+                found |= sign
+    first = words[0]
+    for sign, some in _FIRST.items():
+        if first in some:
+            found |= sign
+    if first in _WORDS["speaker_first"] and not _WORDS["replies_first"].isdisjoint(words[1:3]):
+        found |= Sign.REPLIES
+    if found & Sign.TO_ALL and _NAMED_FIRST.match(lower):  # `hi <@U1>`
+        found &= ~Sign.TO_ALL
+    if words[-1] in _WORDS["tag_last"] and lower.rstrip().endswith("?"):
+        found |= Sign.WANTS_YES
+    if _FOUND_OUT.search(lower):
+        found |= Sign.SETTLED
+    return found

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from channelstats.identifiers import is_bot_id, is_timestamp, is_user_id
-from channelstats.ingest.questions import asks
+from channelstats.ingest.questions import asks, signs
 from channelstats.ingest.topics import TopicCounter
 from channelstats.slack.export import NO_AUTHOR, ExportChannel
 from channelstats.slack.export_layout import ChannelKind, one_form
@@ -46,7 +46,7 @@ from channelstats.tables.message_row import (
     extension,
 )
 
-ROWS_VERSION: Final = 2
+ROWS_VERSION: Final = 3
 """Goes up with each change of what rows are made of: the same export is then read again."""
 
 # ── users and channels ───────────────────────────────────────────────────────────────────────────
@@ -231,6 +231,8 @@ def row_of(message: SlackMessage, origin: Origin, people: People = EVERYBODY) ->
         _add_reactions(row, message.reactions, people)
     if message.replies and not row.is_reply:
         _add_replies(row, message.replies, people)
+    if text and not row.is_threaded:  # in a thread nobody has to find out who talks to whom
+        row.signs = int(signs(text))
     if message.files or message.file:
         files = (*(message.files or ())[:_MOST_FILES], message.file)
         row.files = encode_json([about_file(file, people) for file in files if file is not None])

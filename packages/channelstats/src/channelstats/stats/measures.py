@@ -37,6 +37,13 @@ from channelstats.tables.directory import User, general_channels
 from channelstats.tables.first_posts import earliest
 
 _WORDS_ON_A_PAGE: Final = 500
+
+READS_ALONG: Final = frozenset(
+    {"eyes", "heavy_plus_sign", "plus", "plus1", "plusone", "raising_hand", "raised_hand", "hand"}
+    | {"same", "following", "bookmark", "point_up", "this", "question", "me_too", "metoo"}
+)
+"""Emoji of a reaction to a question that is no answer: one would like to know it too."""
+
 _TOP: Final = 10
 _FIRST_POSTS: Final = pl.Schema({"slack_uid": ID, "ts": pl.Int64(), "slack_cid": ID})
 
@@ -235,6 +242,18 @@ class Measures:
         return top.select("slack_cid", "ts", "slack_uid", "question").collect()
 
     @cached_property
+    def waiting(self) -> pl.DataFrame:
+        """As `unanswered`, with those that others reacted to as who only reads along: see
+        `READS_ALONG`.
+        """
+        reactions = self.period_messages.reactions
+        answering = reactions.filter(~pl.col("emoji").cast(pl.String).is_in(sorted(READS_ALONG)))
+        noticed = self._by_others(answering)
+        is_noticed = self._is_one_of(noticed, self.period_messages.answered["row"])
+        top = self.messages.lazy().filter(~pl.col("is_reply") & ~pl.lit(is_noticed))
+        return top.select("slack_cid", "ts", "slack_uid", "question").collect()
+
+    @cached_property
     def noticed(self) -> pl.DataFrame:
         """Messages that somebody else reacted or replied to: to a reply, later in its thread."""
         of, place = self.period_messages, ("slack_cid", "thread_ts")
@@ -256,9 +275,11 @@ class Measures:
     @cached_property
     def _reacted_to(self) -> pl.Series:
         """The rows of messages that somebody else reacted to who is no bot."""
-        reactions = self.period_messages.reactions.lazy()
+        return self._by_others(self.period_messages.reactions)
+
+    def _by_others(self, reactions: pl.DataFrame) -> pl.Series:
         is_bot = bot_expression(self.period_messages.source.bots, "reactor")
-        by_others = reactions.filter((pl.col("reactor") != pl.col("slack_uid")) & ~is_bot)
+        by_others = reactions.lazy().filter((pl.col("reactor") != pl.col("slack_uid")) & ~is_bot)
         return by_others.select(pl.col("row").unique()).collect().to_series()
 
     def _is_one_of(self, *rows: pl.Series) -> pl.Series:

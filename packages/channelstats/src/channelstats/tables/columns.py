@@ -35,7 +35,7 @@ _IDS: Final = ("slack_cid", "slack_uid", "parent_user_id", "subtype")
 _LISTS: Final = ("mentions", "reactions", "replies", "bot_replies")
 _TEXTS: Final = ("ts", "thread_ts", *_IDS, *_LISTS, "room")
 _FLAGS: Final = ("deleted", "question")
-_NUMBERS: Final = ("word_count", "reaction_count", "reply_count", "fetched_at")
+_NUMBERS: Final = ("word_count", "reaction_count", "reply_count", "signs", "fetched_at")
 
 ID: Final[pl.DataType] = pl.Categorical()
 """IDs of people and channels, and names of emoji: each text is in memory once. Two such columns are
@@ -61,7 +61,7 @@ reaction is of an emoji and one person; of a reply by a bot without an account n
 """
 
 NOTHING: Final = MESSAGES.to_frame()
-SMALL_COUNTS: Final = ("word_count", "reaction_count", "reply_count", "file_count")
+SMALL_COUNTS: Final = ("word_count", "reaction_count", "reply_count", "signs", "file_count")
 
 _TIMESTAMP: Final = len("1709575500.000400")
 

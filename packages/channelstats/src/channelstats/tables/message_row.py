@@ -21,6 +21,7 @@ data model are written only when they are set.
 
 import re
 from collections.abc import Iterable
+from enum import IntFlag
 from operator import attrgetter
 from typing import Final, NamedTuple
 
@@ -126,13 +127,31 @@ def encode_json(value: object) -> str:
 # ── rows ──────────────────────────────────────────────────────────────────────────────────────────
 
 
+class Sign(IntFlag):
+    """Kinds of words in a message, by which a question is followed through the talk after it."""
+
+    TO_ALL = 1
+    """It greets or asks whoever reads it: something new begins."""
+    WANTS_YES = 2
+    """It asks whether something is so: `…, right?`"""
+    THANKS = 4
+    SETTLED = 8
+    """It says that something works now, or was found: of a question it is none."""
+    AGREES = 16
+    """It begins with a yes or a no."""
+    REPLIES = 32
+    """It begins as an answer does, or speaks to somebody: `it`, `because`, `you`."""
+    LAUGHS = 64
+
+
 class MessageRow(msgspec.Struct, gc=False, array_like=True):
     """One message. Empty text stands for an absent attribute.
 
     ``slack_uid`` is the author: a `user`, else a `bot_id` (then ``is_bot``), else nobody.
     ``replies`` are those with a `user`, and ``reply_count`` is their number; ``bot_replies`` are
-    those of authors known by `bot_id` alone. ``question``: it asks something. ``fetched_at`` is in
-    seconds: how recent this is, or was when it was written.
+    those of authors known by `bot_id` alone. ``question``: it asks something. ``signs``: those of
+    `Sign`, outside threads. ``fetched_at`` is in seconds: how recent this is, or was when it was
+    written.
     """
 
     slack_cid: str
@@ -153,6 +172,7 @@ class MessageRow(msgspec.Struct, gc=False, array_like=True):
     edited_ts: str = ""
     deleted: bool = False
     question: bool = False
+    signs: int = 0
     is_bot: bool = False
     reactions_truncated: bool = False
     fetched_at: int = 0

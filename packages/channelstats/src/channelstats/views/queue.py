@@ -17,6 +17,7 @@ from channelstats.counting import JOINED
 from channelstats.days import DAY
 from channelstats.stats.measures import Measures
 from channelstats.stats.period import POINT, WEEK, Period, weeks, with_point
+from channelstats.stats.talk import BEFORE, FOLLOWED, outcomes, talk_of
 from channelstats.tables.columns import rows_where
 from channelstats.tables.marks import ItemMark
 from channelstats.views.components import date_cells, message_cells, table
@@ -42,6 +43,9 @@ NO_MARKS: Final[MarkedItems] = {}
 
 _MOST: Final = 50
 """Items of one kind."""
+
+_FOLLOWED: Final = 1_000
+"""Questions, and messages of newcomers, that are followed: the newest."""
 
 _WEEKS: Final = 10
 _SILENT: Final = 2
@@ -262,22 +266,52 @@ def _last_of_each(messages: pl.DataFrame, *key: str) -> pl.DataFrame:
 
 
 def _questions(request: ViewRequest) -> pl.DataFrame:
-    """Those that somebody can still answer, but not of newcomers, who are listed as such."""
+    """Those that somebody can still answer, one of each asker with how many `more`: what is open
+    before what may have been answered, the newest first. Not those of newcomers, who are listed as
+    such.
+    """
     archived = request.data.known_channels.filter("archived")
     found = (
-        unanswered(request)
+        _waiting(request)
         .filter("question", ~_is_gone(request))
         .join(archived, on="slack_cid", how="anti")  # nobody can answer there
         .join(_unwelcome(request), on="slack_uid", how="anti")
     )
-    return newest(found, _MOST)
+    still = (
+        _followed(request, newest(found, _FOLLOWED))
+        .filter(pl.col("outcome").is_in(["open", "maybe"]))
+        .sort(pl.col("outcome") == "maybe", "ts", "slack_cid", descending=[False, True, False])
+    )
+    of_each = still.group_by("slack_uid", maintain_order=True)
+    return of_each.agg(pl.exclude("slack_uid").first(), more=pl.len().cast(pl.Int64) - 1)
+
+
+def _waiting(request: ViewRequest) -> pl.DataFrame:
+    """Messages, not replies, that nobody else replied to, or reacted to but by what says no more
+    than that one reads along.
+    """
+    return request.listable(request.scope.now.waiting)
+
+
+def _followed(request: ViewRequest, messages: pl.DataFrame) -> pl.DataFrame:
+    """Messages with their `outcome` in the talk around them."""
+    source = request.scope.now.period_messages.source
+    first, last = (pl.lit(end, pl.Int64) for end in (messages["ts"].min(), messages["ts"].max()))
+    around = pl.col("ts").is_between(first - BEFORE, last + FOLLOWED)
+    there = source.counted.filter(around).join(messages, on="slack_cid", how="semi")
+    found = outcomes(messages, talk_of(there, source.answers))
+    return messages.join(found, on=["slack_cid", "ts"], maintain_order="left")
 
 
 def _unwelcome(request: ViewRequest) -> pl.DataFrame:
-    """Newcomers whom nobody replied or reacted to, and how many `questions` they asked: it leads to
-    the first of these, or else to their first message.
+    """Newcomers whom nobody answered, in threads or in the talk, and how many `questions` they
+    asked: it leads to the first of these, or else to their first message.
     """
-    waiting = newcomers(request).filter(pl.col("answered") == 0)
+    waiting = newcomers(request).filter(pl.col("answered") == 0).head(_FOLLOWED)
+    theirs = request.listable(request.scope.now.messages).join(waiting, on="slack_uid", how="semi")
+    theirs = newest(theirs.filter(~pl.col("is_reply")), _FOLLOWED)
+    talked = _followed(request, theirs).filter(pl.col("outcome").is_in(["answered", "aside"]))
+    waiting = waiting.join(talked, on="slack_uid", how="anti")
     asked = unanswered(request).filter("question").sort("ts").group_by("slack_uid")
     first = asked.agg(pl.first("slack_cid", "ts").name.suffix("_asked"), questions=pl.len())
     return waiting.join(first, on="slack_uid", how="left", maintain_order="left").with_columns(
@@ -299,6 +333,16 @@ def _many(number: int, one: str) -> str:
     return f"{number:,} {one}{'' if number == 1 else 's'}"
 
 
+_QUESTION: Final = {
+    "open": "Nobody answered this question",
+    "maybe": "Maybe answered: others wrote there, but hours later, or asked back",
+}
+
+
+def _more_questions(number: int) -> str:
+    return f", nor {_many(number, 'other question')} of theirs." if number else "."
+
+
 def _of_them_questions(number: int) -> str:
     return f", {_many(number, 'question')} among them" if number else ""
 
@@ -308,14 +352,14 @@ _KINDS: Final[Mapping[str, _Kind]] = {
         Action.ANSWER,
         _questions,
         lambda row: f"{row['slack_cid']}/{row['ts']}",
-        lambda _: "Nobody replied or reacted to this question.",
+        lambda row: f"{_QUESTION[row['outcome']]}{_more_questions(row['more'])}",
     ),
     "newcomer": _Kind(
         Action.WELCOME,
         _unwelcome,
         lambda row: row["slack_uid"],
         lambda row: (
-            f"New: nobody replied or reacted to {_many(row['messages'], 'message')} of theirs"
+            f"New: nobody answered {_many(row['messages'], 'message')} of theirs"
             f"{_of_them_questions(row['questions'])}."
         ),
     ),
@@ -402,7 +446,7 @@ def queue(rows: pl.DataFrame, most: int = LISTED) -> Section:
     about = (
         "In turn of each kind what is most urgent: questions without an answer, newcomers whom"
         " nobody answered, regulars and channels that fell silent, people who joined and never"
-        " wrote."
+        " wrote. What was answered in the talk after it is left out, and so are archived channels."
     )
     whole = TO_DO if most < LISTED else ""
     found = table(QUEUE, "To do first", rows, {"date": SINCE}, whole=whole, about=about)

@@ -1,0 +1,221 @@
+"""What became of a question in the talk that follows it.
+
+Most questions are answered in the channel and not in a thread, by the next who writes, and often
+nobody is named. So a question is followed through the messages of its channel outside threads.
+
+    answered  somebody else named the asker, or wrote next and soon, or said yes or no; the asker
+              talked on with who wrote next, thanked, or said that it works; somebody replied in the
+              thread of what the asker wrote just before or after
+    aside     it is part of a talk: a question back to somebody who asked, or `really?`
+    maybe     somebody wrote next, but hours later; or asked back and was not answered
+    open      nobody did any of that
+
+Rule: that somebody wrote next means nothing where it begins something new, or names others. In a
+channel where questions are answered in threads it means nothing either, unless the asker talked on.
+"""
+
+from typing import Final, NamedTuple
+
+import polars as pl
+
+from channelstats.tables.message_row import Sign
+
+_SECOND: Final = 1_000_000
+_MINUTE: Final = 60 * _SECOND
+_HOUR: Final = 60 * _MINUTE
+_DAY: Final = 24 * _HOUR
+
+FOLLOWED: Final = 3 * _DAY
+"""How long a question is followed."""
+
+BEFORE: Final = _DAY
+"""How much is needed of the talk before a question."""
+
+_AHEAD: Final = 40
+"""Messages after a question that are looked at, and those before it."""
+_BEHIND: Final = 8
+
+_SOON: Final = 30 * _MINUTE
+_FASTEST, _SLOWEST = 15 * _MINUTE, 3 * _HOUR
+"""Between these lies, by the pace of a channel, how soon somebody who answers writes."""
+_PACE: Final = 4
+"""How many times as long it is there quiet between two talks."""
+_LATE: Final = 3
+"""How many times as late an answer may come that may be one."""
+_BRIEF: Final = 6
+"""Words of what is taken for an answer however it begins, at most."""
+_SELDOM: Final = 10 * _MINUTE
+_SHORT: Final = 12
+"""Words of a question back, at most."""
+
+_FEWEST: Final = 8
+"""Questions, or pauses, from which the habits of a channel are told."""
+_IN_THREADS: Final = 0.5
+"""The share of the questions of a channel that are answered in threads, from which on that is how
+one answers there."""
+
+_KEY: Final = ("slack_cid", "ts")
+
+
+class Talk(NamedTuple):
+    """The messages of channels outside threads, by channel and time, and who replied in threads."""
+
+    messages: pl.DataFrame
+    replies: pl.DataFrame
+    channels: pl.DataFrame
+    """How one answers in each: whether `in_threads`, and how `soon` outside of them."""
+
+
+def talk_of(counted: pl.DataFrame, replies: pl.DataFrame) -> Talk:
+    """Of counted messages. ``replies`` are all to them: see `CountedMessages.answers`."""
+    columns = ("slack_cid", "ts", "slack_uid", "mentions", "question", "signs", "word_count")
+    is_outside = ~pl.col("is_reply") | (pl.col("subtype") == "thread_broadcast").fill_null(False)
+    messages = counted.filter(is_outside).select(*columns, has_thread=pl.col("reply_count") > 0)
+    messages = messages.sort(_KEY)
+    pause = pl.col("ts") - pl.col("ts").shift()
+    long = pause.filter(pause > _FASTEST)
+    quiet = pl.when(long.len() >= _FEWEST).then(long.median()).otherwise(_SLOWEST * _PACE)
+    asked, answered = pl.col("question"), pl.col("question") & pl.col("has_thread")
+    is_usual = answered.sum() >= _IN_THREADS * asked.sum()
+    channels = messages.group_by("slack_cid").agg(
+        in_threads=is_usual & (asked.sum() >= _FEWEST),
+        soon=(quiet / _PACE).clip(_FASTEST, _SLOWEST).cast(pl.Int64),
+    )
+    return Talk(messages, replies, channels)
+
+
+def outcomes(messages: pl.DataFrame, talk: Talk) -> pl.DataFrame:
+    """What became of messages that are in a talk, by their `slack_cid` and `ts`: the `outcome`."""
+    places = (
+        talk.messages.select(_KEY).with_row_index("at").with_columns(pl.col("at").cast(pl.Int64))
+    )
+    some = messages.select(_KEY).join(places, on=_KEY, maintain_order="left")
+    asked = some.select("at").hstack(
+        talk.messages[some["at"].to_list()].rename({"slack_uid": "asker", "ts": "asked_at"})
+    )
+    ahead = _steps(asked, talk, range(1, _AHEAD + 1)).filter(pl.col("gap") <= FOLLOWED)
+    behind = _steps(asked, talk, range(-_BEHIND, 0)).filter(pl.col("gap") >= -_SOON)
+    found = (
+        asked.join(talk.channels, on="slack_cid")
+        .join(_after(ahead), on="at", how="left")
+        .join(_before(behind), on="at", how="left")
+        .join(_answered_beside(ahead, behind, talk), on="at", how="left")
+    )
+    flags = [name for name, of in found.schema.items() if of == pl.Boolean]
+    found = found.with_columns(pl.col(flags).fill_null(value=False))
+    return found.select("slack_cid", ts="asked_at", outcome=_outcome())
+
+
+def _outcome() -> pl.Expr:
+    """Of a question with what `_after` and `_before` say of it."""
+    is_next = pl.col("next_pause").is_not_null() & ~pl.col("next_elsewhere") & ~pl.col("next_new")
+    soon = pl.when("in_threads").then(_MINUTE).otherwise("soon")
+    talked_on = pl.col("talked_on") & ~pl.col("next_elsewhere")
+    pause = pl.col("next_pause")
+    answered = (
+        pl.col("named")
+        | pl.col("thanked")
+        | pl.col("settled")
+        | pl.col("agreed")
+        | pl.col("beside")
+        | talked_on
+        | (is_next & pl.col("next_replies") & (pause <= soon))
+    )
+    words = pl.col("word_count")
+    names_nobody = pl.col("mentions").is_null()
+    is_back = pl.col("others_asked") & (words <= _SHORT) & names_nobody & ~_has(Sign.TO_ALL)
+    is_remark = pl.col("in_talk") & ((words <= 3) | _has(Sign.WANTS_YES | Sign.LAUGHS))
+    in_time = pl.when("next_replies").then(_LATE * soon).otherwise(soon)
+    maybe = (is_next & (pause <= in_time)) | pl.col("next_back")
+    return (
+        pl.when(answered)
+        .then(pl.lit("answered"))
+        .when(is_back | is_remark)
+        .then(pl.lit("aside"))
+        .when(maybe)
+        .then(pl.lit("maybe"))
+        .otherwise(pl.lit("open"))
+    )
+
+
+def _has(sign: Sign, column: str = "signs") -> pl.Expr:
+    return (pl.col(column) & int(sign)) != 0
+
+
+def _steps(asked: pl.DataFrame, talk: Talk, steps: range) -> pl.DataFrame:
+    """A row for each of the messages so many steps after questions, in the same channel: who wrote
+    it, whether the asker did, the `gap` since the question.
+    """
+    rows = asked.select("at", "asker", "asked_at", cid="slack_cid").with_columns(
+        step=pl.lit(list(steps))
+    )
+    rows = rows.explode("step").with_columns(there=pl.col("at") + pl.col("step"))
+    rows = rows.filter(pl.col("there").is_between(0, talk.messages.height - 1))
+    found = rows.hstack(talk.messages[rows["there"].to_list()])
+    return found.filter(pl.col("slack_cid") == pl.col("cid")).with_columns(
+        by_asker=pl.col("slack_uid") == pl.col("asker"),
+        gap=pl.col("ts") - pl.col("asked_at"),
+        names_asker=pl.col("mentions").list.contains(pl.col("asker")).fill_null(value=False),
+        names_any=pl.col("mentions").is_not_null(),
+    )
+
+
+def _after(ahead: pl.DataFrame) -> pl.DataFrame:
+    """What the messages after a question say: of each `at` that has any by others."""
+    ahead = ahead.sort("at", "step")
+    by_other = ~pl.col("by_asker")
+    ahead = ahead.with_columns(
+        first=pl.col("step").filter(by_other).min().over("at"),
+        last_own=pl.when("by_asker").then(pl.col("ts")).forward_fill().over("at"),
+    )
+    ahead = ahead.with_columns(
+        since_first=pl.col("ts")
+        - pl.col("ts").filter(pl.col("step") == pl.col("first")).first().over("at"),
+        is_after=pl.col("step") > pl.col("first"),
+        pause=pl.col("ts") - pl.coalesce("last_own", "asked_at"),
+    )
+    own_after = pl.col("by_asker") & pl.col("is_after")
+    is_first = pl.col("step") == pl.col("first")
+    begins = pl.col("question") | _has(Sign.TO_ALL) | pl.col("has_thread")
+    elsewhere = pl.col("names_any") & ~pl.col("names_asker")
+    is_back = pl.col("question") & ~_has(Sign.TO_ALL) & (pl.col("word_count") <= _SHORT)
+    soon = pl.col("since_first") <= _SOON
+    # Before somebody else asks something, to whom it may be said.
+    before_asked = pl.col("step").filter(by_other & pl.col("question")).min().fill_null(_AHEAD + 1)
+    agrees = by_other & _has(Sign.AGREES) & (pl.col("gap") <= _HOUR)
+    states_settled = _has(Sign.SETTLED) & ~pl.col("question")
+    return ahead.group_by("at").agg(
+        named=(by_other & pl.col("names_asker")).any(),
+        agreed=(agrees & ~elsewhere & (pl.col("step") < before_asked)).any(),
+        talked_on=(own_after & soon & ~_has(Sign.TO_ALL)).any(),
+        thanked=(own_after & _has(Sign.THANKS) & (pl.col("gap") <= _DAY)).any(),
+        settled=(pl.col("by_asker") & states_settled).any(),
+        next_pause=pl.col("pause").filter(is_first).first(),
+        next_elsewhere=elsewhere.filter(is_first).any(),
+        next_replies=(
+            is_first & (_has(Sign.REPLIES | Sign.AGREES) | (pl.col("word_count") <= _BRIEF))
+        ).any(),
+        next_new=begins.filter(is_first).any(),
+        next_back=(is_back & is_first & (pl.col("pause") <= _SELDOM)).any(),
+    )
+
+
+def _before(behind: pl.DataFrame) -> pl.DataFrame:
+    """Whether others talked just before a question, and asked something."""
+    by_other = ~pl.col("by_asker")
+    recent = by_other & (pl.col("gap") >= -_SELDOM)
+    return behind.group_by("at").agg(
+        others_asked=(by_other & pl.col("question")).any() & recent.any(),
+        in_talk=recent.any(),
+    )
+
+
+def _answered_beside(ahead: pl.DataFrame, behind: pl.DataFrame, talk: Talk) -> pl.DataFrame:
+    """Questions that somebody replied to in the thread of what the asker wrote beside them."""
+    beside = pl.concat([ahead, behind]).filter(
+        "by_asker", "has_thread", pl.col("gap").abs() <= _SELDOM
+    )
+    heads = beside.select("at", "asker", "asked_at", "slack_cid", thread_ts="ts")
+    replies = talk.replies.join(heads, on=["slack_cid", "thread_ts"])
+    is_answer = (pl.col("replier") != pl.col("asker")) & (pl.col("replied_at") > pl.col("asked_at"))
+    return replies.filter(is_answer).select("at", beside=True).unique()

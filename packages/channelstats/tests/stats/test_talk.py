@@ -1,0 +1,103 @@
+"""What becomes of a question in the talk after it."""
+
+import polars as pl
+import pytest
+
+from channelstats.stats.talk import outcomes, talk_of
+from support.channelstats.judged import STYLES, data_of, judge, lines, said
+
+PEOPLE = {"A": "U1", "B": "U2", "C": "U3"}
+NOON = 1_709_553_600
+
+
+def outcome(talk: str, question: int = 1) -> str:
+    """Of the message in that line."""
+    messages = said(lines(talk), NOON, PEOPLE)
+    source = data_of(messages).measured.counted_messages
+    asked = messages[question - 1].raw
+    ts = int(asked["ts"].replace(".", ""))
+    found = outcomes(
+        source.counted.filter(pl.col("ts") == ts), talk_of(source.counted, source.answers)
+    )
+    return str(found["outcome"].item())
+
+
+def of_lines(*said_in_turn: str) -> str:
+    return "\n".join(said_in_turn)
+
+
+ASKED = "A+0: How do I open the door?"
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        ["B+1: with the key"],
+        ["B+170: It has a button on the left side, below the lamp over there."],
+        ["C+100: Who has the bike?", "B+2000: <@A> with the key"],
+        ["B+5: do you have the key?", "A+9: yes, but it is bent a little bit at the end"],
+        ["C+3: Who has the bike?", "C+4: found it", "A+300: thanks, it is open"],
+        ["A+50: never mind, found it"],
+        ["C+1: the train is late again today, all of you take the bus then", "B+2: yes"],
+        ["A+1: it is the blue one", "B+3 >2: with the key"],
+    ],
+    ids=str,
+)
+def test_a_question_is_answered_in_the_talk(after: list[str]) -> None:
+    assert outcome(of_lines(ASKED, *after)) == "answered"
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        [],
+        ["A+2: it is locked"],
+        ["A+2: thanks in advance"],
+        ["B+5: Hello everybody, here are the notes of yesterday"],
+        ["B+5: <@C> it is on the table"],
+        ["B+5: can anybody lend me a bike?", "C+6: yes"],
+        ["B+5: the notes of yesterday", "C+7 >2: good ones"],
+        ["B+900: it is raining"],
+    ],
+    ids=str,
+)
+def test_a_question_is_open_while_others_talk_of_something_else(after: list[str]) -> None:
+    assert outcome(of_lines(ASKED, *after)) == "open"
+
+
+def test_a_late_answer_and_a_question_back_may_be_one() -> None:
+    assert outcome(of_lines(ASKED, "B+400: it has a button")) == "maybe"
+    assert outcome(of_lines(ASKED, "B+4: which door?")) == "maybe"
+
+
+def test_a_question_back_and_a_remark_are_part_of_a_talk() -> None:
+    assert outcome(of_lines(ASKED, "B+4: which door?"), 2) == "aside"
+    assert outcome(of_lines("A+0: I was first", "B+1: really?"), 2) == "aside"
+    assert (
+        outcome(of_lines("A+0: I was first", "B+1: the cat was faster then, lol, was it not?"), 2)
+        == "aside"
+    )
+    assert outcome("B+0: really?") == "open", "nobody talked before"
+
+
+def test_where_questions_are_answered_in_threads_the_next_message_says_nothing() -> None:
+    threads = [
+        each
+        for number in range(1, 17, 2)
+        for each in (f"C+{number}: where is it?", f"B+{number} >{number}: here")
+    ]
+    habit = of_lines(*threads)
+    assert (
+        outcome(of_lines(habit, "A+60: How do I open the door?", "B+70: it has a button"), 17)
+        == "open"
+    )
+    talked = of_lines(habit, "A+60: How do I open it?", "B+65: it has a button", "A+66: I see one")
+    assert outcome(talked, 17) == "answered"
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_most_of_what_is_listed_is_open_and_most_of_what_is_open_is_listed(style: str) -> None:
+    judged = judge(style, range(4))
+    assert judged.precision >= 0.75
+    assert judged.precision_of_first >= 0.8
+    assert judged.recall >= 0.7
