@@ -25,7 +25,6 @@ from bench import machine
 from channelstats.counting import Counting
 from channelstats.demo.workspace import Size, write_export
 from channelstats.ingest.export_import import ExportImport, ImportOptions, ImportResult
-from channelstats.ingest.topics import TopicRules
 from channelstats.slack.archive import Archive, open_archive
 from channelstats.slack.export import Export
 from channelstats.slack.objects import MESSAGES
@@ -63,7 +62,7 @@ def parse(archive: Archive) -> Parsed:
     return Parsed(read, structs, standard, size)
 
 
-async def take_in(path: Path, folder: Path, *, topics: bool = True) -> tuple[float, ImportResult]:
+async def take_in(path: Path, folder: Path) -> tuple[float, ImportResult]:
     """Import it into a new store; seconds, and the result."""
     begin = time.perf_counter()
     engine = await SqliteEngine.open(folder / "channelstats.sqlite")
@@ -75,7 +74,7 @@ async def take_in(path: Path, folder: Path, *, topics: bool = True) -> tuple[flo
                 tables,
                 clock=time.time,
                 counting=Counting(),
-                options=ImportOptions(include_private=True, topics=TopicRules(is_on=topics)),
+                options=ImportOptions(include_private=True),
             )
             result = await run.run()
     finally:
@@ -88,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     size = Size(options.people, options.channels, options.messages, options.days)
     surroundings = machine.Surroundings()
     with tempfile.TemporaryDirectory(dir=options.data_root) as name:
-        _measure(Path(name), size, topics=options.topics)
+        _measure(Path(name), size)
     for name, value in machine.describe().items():
         print(f"  {name + ':':<12} {value}")
     stolen, others = surroundings.disturbance()
@@ -108,14 +107,13 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--channels", type=int, default=60, metavar="N", help="(%(default)s)")
     parser.add_argument("--messages", type=int, default=200_000, metavar="N", help="(%(default)s)")
     parser.add_argument("--days", type=int, default=180, metavar="N", help="(%(default)s)")
-    parser.add_argument("--no-topics", dest="topics", action="store_false", help="count no words")
     parser.add_argument(
         "--data-root", type=Path, default=Path("/var/tmp"), metavar="DIR", help="(%(default)s)"
     )
     return parser.parse_args(arguments)
 
 
-def _measure(folder: Path, size: Size, *, topics: bool) -> None:
+def _measure(folder: Path, size: Size) -> None:
     path = folder / "export.zip"
     begin = time.perf_counter()
     write_export(path, size, last_day=datetime.now(UTC).date() - timedelta(days=1), seed=1)
@@ -123,7 +121,7 @@ def _measure(folder: Path, size: Size, *, topics: bool) -> None:
     with closing(open_archive(path)) as archive:
         parsed = parse(archive)
     cpu = _cpu()
-    took, result = asyncio.run(take_in(path, folder, topics=topics))
+    took, result = asyncio.run(take_in(path, folder))
     cpu = _cpu() - cpu
     assert result.messages == size.messages
     assert result.problems == 0

@@ -179,7 +179,7 @@ def test_a_reader_that_dies_is_a_line_and_the_import_can_go_on(
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(export_reader, "LARGE", 0)
-        patch.setattr(export_reader.ChannelFiles, "read", die)
+        patch.setattr(export_reader, "_read_channels", die)
         assert called("import-export", str(EXAMPLE), now=NOW) == 3
     assert capfd.readouterr().err == (
         "channelstats: the process that reads the export has ended; import it again to go on\n"

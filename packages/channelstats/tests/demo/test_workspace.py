@@ -13,12 +13,8 @@ from zipfile import ZipFile
 
 import pytest
 
-from channelstats.days import DAY, SUNDAY
 from channelstats.demo.workspace import Size, last_day_before, write_export
 from channelstats.ingest.export_import import ImportOptions
-from channelstats.ingest.topics import TopicRules
-from channelstats.stats.period import last_complete_week
-from channelstats.views.topics import rising
 from support.channelstats.house import MODERN, NOW, House
 from support.soak import slow_after
 
@@ -149,19 +145,6 @@ def test_a_message_is_in_the_file_of_its_day_and_channel_and_in_the_period(expor
             seen.add((channel, message["ts"]))
         assert [message["ts"] for message in found] == sorted(message["ts"] for message in found)
     assert len(seen) == SIZE.messages
-
-
-@pytest.mark.parametrize("first_weekday", slow_after(1, (SUNDAY, 0)))
-async def test_words_and_links_rise_in_the_last_whole_week(
-    empty: House, usual: Callable[[date, int], Path], first_weekday: int
-) -> None:
-    options = ImportOptions(topics=TopicRules(first_weekday=first_weekday))
-    await empty.take_in(usual(LAST, 1), MODERN, options)
-    week = last_complete_week(LAST + DAY, first_weekday)
-    weeks = await empty.tables.topics.read([week - 7 * DAY * ago for ago in range(9)], "")
-    new = {"hackathon", "conference", "newsletter", "events.example/hackathon"}
-    assert new <= {of.term for of in rising(weeks, week)}
-    assert not new & weeks[week - 21 * DAY].terms.keys()
 
 
 # ── it imports ───────────────────────────────────────────────────────────────────────────────────

@@ -8,11 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channelstats.days import SUNDAY, Calendar
-from channelstats.ingest.rows import Origin, row_of, take_rows
-from channelstats.ingest.topics import NotCounted, TopicCounter
+from channelstats.days import Calendar
+from channelstats.ingest.rows import Origin, row_of
 from channelstats.slack.objects import MESSAGES, SlackMessage
-from channelstats.tables.exclusion import Exclusions
 from channelstats.tables.message_row import MessageRow, item_of
 from support.channelstats.house import UTC
 
@@ -264,15 +262,3 @@ def test_everybody_who_reacts_in_a_large_workspace_is_kept() -> None:
     found = row(reactions=[{"name": "tada", "users": people, "count": 12_000}])
     assert not found.reactions_truncated
     assert found.reactions.count(":") == 12_000
-
-
-def test_of_an_endless_text_the_first_words_tell_what_it_is_about() -> None:
-    topics = TopicCounter(1_700_000_000, UTC, SUNDAY)
-    endless = "<" * 300_000  # would take minutes
-    messages = [{"type": "message", "ts": TS, "user": "UALICE", "text": f"unicorn {endless}"}]
-    rows: list[MessageRow] = []
-    found, _ = MESSAGES.decode(json.dumps(messages).encode())
-    assert take_rows(found, ORIGIN, rows, {}, topics) == []
-    assert rows[0].word_count == 2
-    (week,) = topics.result(NotCounted(Exclusions(), frozenset(), frozenset())).values()
-    assert (week.messages, week.people) == (1, 1)

@@ -299,12 +299,6 @@ async def test_days_without_messages_say_so_and_lead_to_others(board: Dashboard)
     assert "There is nothing to show for this period; messages were read up to 2024-03-16." in text
 
 
-async def test_a_view_without_anything_does_not_lead_to_itself(board: Dashboard) -> None:
-    assert '<p class="empty">' in (text := await board.text("/topics"))
-    assert "There is nothing to show" not in text
-    assert "There is nothing to show" in await board.text("/topics?weeks=1")
-
-
 async def test_whoever_is_not_known_is_named_and_leads_nowhere(
     example: House, tmp_path: Path
 ) -> None:

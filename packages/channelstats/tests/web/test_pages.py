@@ -150,7 +150,7 @@ def test_a_section_without_rows_says_why() -> None:
 
 def test_a_page_that_has_nothing_of_the_days_before_is_not_said_to_be_compared_with_them() -> None:
     for compares in (True, False):
-        page = Page("topics", ("Topics",), CHOICE, (FIRST, LAST), compares=compares)
+        page = Page("todo", ("To do",), CHOICE, (FIRST, LAST), compares=compares)
         assert ("compared with" in shown(page)) == compares
         assert "time zone UTC" in shown(page)
 

@@ -203,7 +203,6 @@ OTHER_SETTINGS: Final[tuple[dict[str, Any], ...]] = (
     {"merge_skin_tones": "yes"},
     {"default_timezone": "Asia/Tokyo"},
     {"week_start": "monday"},
-    {"count_topics": "no"},
 )
 
 # ── what it depends on ────────────────────────────────────────────────────────────────────────────

@@ -183,16 +183,13 @@ class CommandContext(msgspec.Struct):
     @asynccontextmanager
     async def open_for_import(self) -> AsyncIterator[Tables]:
         """The tables for an import, created if they are missing; no other import runs meanwhile.
-        At the end messages older than `retention_days` are removed, and counted words if
-        `count_topics` is off.
+        At the end messages older than `retention_days` are removed.
 
         :raises Taken: another command writes messages
         """
         removed = 0
         async with self.tables(create=True) as tables, tables.writing(self.clock):
             yield tables
-            if not self.settings.count_topics:
-                await tables.topics.remove_before(date.max)
             if self.settings.retention is not None:
                 removed = await self._remove_old(tables, self.settings.retention)
         if removed:

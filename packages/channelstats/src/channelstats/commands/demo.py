@@ -149,7 +149,7 @@ async def _make(context: CommandContext, wanted: DemoPlan) -> None:
     export = folder / "export.zip"
     try:
         _write(context, plan, export)
-        options = ImportOptions(include_private=True, topics=context.settings.topic_rules)
+        options = ImportOptions(include_private=True)
         await import_archive(context, export, options)
     finally:
         export.unlink(missing_ok=True)

@@ -80,7 +80,6 @@ async def import_export(context: CommandContext) -> int:
         exclude_channels=settings.exclude_channels,
         exclude_people=settings.exclude_users,
         until=given.until,
-        topics=settings.topic_rules,
     )
     await import_archive(context, given.path, options)
     return context.exit_code

@@ -89,7 +89,6 @@ def _options(context: CommandContext) -> SyncOptions:
         since=since,
         join=given.join,
         kept=settings.retention_days or None,
-        topics=settings.topic_rules,
     )
 
 

@@ -57,12 +57,6 @@ test review plan budget survey photo garden coffee book week month team form sea
 was will can moved updated finished started checked sent works looks and with for about after
 before today tomorrow again quickly :tada: Grüße merci gracias どうも
 """
-_RISING_DAYS: Final = 14
-"""At the end of the workspace, so that the last complete week is among them."""
-_RISING: Final = 0.15
-"""The share of their messages with a word that is new."""
-_RISING_WORDS: Final = ("hackathon", "conference", "newsletter")
-_RISING_LINKS: Final = ("https://events.example/hackathon", "https://notes.example/conference")
 _EMOJI: Final = ("+1", "heart", "tada", "eyes", "white_check_mark", "joy", "pray", "wave", "rocket")
 """From the most used on."""
 _EMOJI_WEIGHTS: Final = list(accumulate((rank + 1) ** -1.1 for rank in range(len(_EMOJI))))
@@ -276,7 +270,6 @@ class MessageWriter:
 
     def __init__(self, people: list[Member], rhythm: Rhythm, team: str, rng: random.Random) -> None:
         self._people, self._rhythm, self._team = people, rhythm, team
-        self._rising_from = rhythm.end // SECOND - _RISING_DAYS * DAY // SECOND
         self._sentences = [_sentence(rng) for _ in range(300)]
 
     def days(
@@ -331,17 +324,10 @@ class MessageWriter:
         parts = rng.choices(self._sentences, k=min(1 + int(rng.expovariate(1.2)), 9))
         if rng.random() < questions:
             parts[-1] = parts[-1][:-1] + "?"
-        # Drawn apart, so that nothing else of a workspace depends on what rises in it.
-        rising = None
-        if int(found["ts"][:10]) >= self._rising_from:
-            rising = random.Random(f"{person.uid} {found['ts']}")  # noqa: S311
-            if rising.random() < _RISING:
-                parts[0] = _with_last_word(parts[0], rising.choice(_RISING_WORDS))
         if person.friends and rng.random() < _MENTION:
             parts.insert(0, f"<@{self._people[rng.choice(person.friends)].uid}>")
         if rng.random() < _LINK:
-            link = f"https://notes.example/{rng.getrandbits(32):08x}"
-            parts.append(f"<{rising.choice((link, *_RISING_LINKS)) if rising else link}>")
+            parts.append(f"<https://notes.example/{rng.getrandbits(32):08x}>")
         text, bits = " ".join(parts), f"{rng.getrandbits(128):032x}"
         found |= {"text": text, "team": self._team, "user_team": self._team}
         found |= {"source_team": self._team, "user_profile": person.profile}
@@ -362,11 +348,6 @@ class MessageWriter:
 def _sentence(rng: random.Random) -> str:
     words = " ".join(rng.choices(_WORDS.split(), k=2 + min(int(rng.expovariate(1 / 5)), 16)))
     return f"{words[0].upper()}{words[1:]}."
-
-
-def _with_last_word(sentence: str, word: str) -> str:
-    """A sentence of as many words, the last of which is another one."""
-    return f"{sentence[:-1].rpartition(' ')[0]} {word}{sentence[-1]}"
 
 
 def _reactions(readers: list[Member], rng: random.Random) -> list[dict[str, Any]]:

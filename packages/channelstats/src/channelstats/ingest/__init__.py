@@ -18,7 +18,6 @@ order they come.
     people           who is one person, and who is from outside
     rows             users, channels and messages as Slack writes them → rows
     questions        whether a message asks something
-    topics           how many people use a word or a link in a week
     stop_words       words that are not counted
     merging          rows that came merged with stored ones; when those were found unchanged
 """

@@ -20,7 +20,6 @@ import msgspec
 from channelstats.counting import TOMBSTONE
 from channelstats.identifiers import is_timestamp
 from channelstats.ingest.rows import EVERYBODY, Origin, People, take_rows
-from channelstats.ingest.topics import TopicCounter
 from channelstats.slack.client import ListingPage
 from channelstats.slack.errors import ThreadNotFound
 from channelstats.slack.objects import HistoryMessage, ProfileBeside, whole
@@ -45,8 +44,7 @@ _UNKNOWN: Final = ThreadState(-1, "")
 
 class ChannelReader:
     """Reads one channel: messages from ``window`` on, heads from ``oldest`` on. ``stored`` are its
-    rows from ``oldest`` on, by timestamp; ``topics`` counts what messages are about; ``people`` are
-    those that IDs stand for.
+    rows from ``oldest`` on, by timestamp; ``people`` are those that IDs stand for.
 
     Afterwards: the ``rows`` and the ``profiles`` of authors, and what was ``broken``; timestamps of
     all messages ``seen``; heads of ``threads`` that were read whole; the timestamp from which on
@@ -61,11 +59,10 @@ class ChannelReader:
         oldest: str,
         window: str,
         stored: Rows,
-        topics: TopicCounter | None = None,
         people: People = EVERYBODY,
     ) -> None:
         self._api, self._origin, self._stored = api, origin, stored
-        self._oldest, self._window, self._topics = oldest, window, topics
+        self._oldest, self._window = oldest, window
         self._people = people
         self._heads: dict[str, ThreadState] = {}
         self._listed: set[str] = set()
@@ -136,9 +133,7 @@ class ChannelReader:
         """Take in the messages from ``since`` on."""
         self.seen.update(message.ts or "" for message in page.items)
         recent = (message for message in page.items if (message.ts or since) >= since)
-        broken = take_rows(
-            recent, self._origin, self.rows, self.profiles, self._topics, self._people
-        )
+        broken = take_rows(recent, self._origin, self.rows, self.profiles, self._people)
         self.broken += [*page.broken, *broken]
 
     def _is_complete(self, ts: str) -> bool:

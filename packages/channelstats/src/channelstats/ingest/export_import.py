@@ -52,7 +52,6 @@ from channelstats.ingest.rows import (
     members_of,
 )
 from channelstats.ingest.runs import Checkpoint, OnEvent, Run, StepProgress, ignore_event
-from channelstats.ingest.topics import NotCounted, TopicCounter, TopicRules
 from channelstats.slack.export import (
     Export,
     ExportChannel,
@@ -93,7 +92,7 @@ class ImportOptions(msgspec.Struct, frozen=True):
     """What to take in: public channels always. Channels (IDs or names) and people (IDs, user names
     or display names) may be left out. Of an Enterprise Grid one ``workspace`` may be chosen; with
     ``include_unlisted`` come folders that are in no list. ``until`` is the last day that the export
-    covers; None where that is to be found out. ``topics`` says how words are counted.
+    covers; None where that is to be found out.
     """
 
     include_private: bool = False
@@ -103,7 +102,6 @@ class ImportOptions(msgspec.Struct, frozen=True):
     exclude_channels: frozenset[str] = frozenset()
     exclude_people: frozenset[str] = frozenset()
     until: date | None = None
-    topics: TopicRules = TopicRules(is_on=False)
 
     @property
     def kinds(self) -> frozenset[ChannelKind]:
@@ -215,7 +213,7 @@ class ExportImport:
         self._bytes = sum(map(export.size, channels))
         self._bytes_done = self._bytes - sum(map(export.size, left))
         if not unchanged:
-            await self._import_channels(left, [of for of in channels if of.about.id in done])
+            await self._import_channels(left)
         await self._first_posts.finish()
         homes = self._homes or most_are_of(Counter(self._teams.values()))
         await mark_strangers(tables, self._teams, homes)
@@ -365,25 +363,16 @@ class ExportImport:
 
     # ── messages ─────────────────────────────────────────────────────────────────────────────────
 
-    async def _import_channels(
-        self, channels: list[ExportChannel], done: list[ExportChannel]
-    ) -> None:
-        """Store one channel after the other; the next ones are read meanwhile. Those that an
-        interrupted run has ``done`` are read once more for what they are about.
-        """
-        tables, left, rules = self._tables, deque(channels), self._options.topics
-        topics = None
-        if rules.is_on and self._order.mark:
-            topics = TopicCounter(self._order.mark, tables.zone, rules.first_weekday)
+    async def _import_channels(self, channels: list[ExportChannel]) -> None:
+        """Store one channel after the other; the next ones are read meanwhile."""
+        tables, left = self._tables, deque(channels)
         is_empty = await tables.messages.is_empty()
         reading: deque[tuple[ExportChannel, bool, asyncio.Future[ChannelContent]]] = deque()
         size = sum(map(self._export.size, channels))
         async with (
             tables.messages.loading(),
-            channel_reader(self._export, size, topics, self._ids) as reader,
+            channel_reader(self._export, size, self._ids) as reader,
         ):
-            for channel in done if topics else ():
-                await reader.read(channel, self._origin(channel), False)
             while left or reading:
                 while left and len(reading) < _READ_AHEAD:
                     channel = left.popleft()
@@ -399,9 +388,6 @@ class ExportImport:
                     channel.about.id,
                     {"newest": self._result.newest, "workspaces": dict(self._workspaces)},
                 )
-            if topics:
-                out = await NotCounted.load(tables, self._run.excluded)
-                await tables.topics.put(await reader.topics(out), rules.left_out)
 
     def _origin(self, channel: ExportChannel) -> Origin:
         return Origin(channel.about.id, "export", self._order.mark, self._latest)

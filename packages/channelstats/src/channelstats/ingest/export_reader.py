@@ -8,29 +8,23 @@ however that ends.
 import asyncio
 import traceback
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager, suppress
-from datetime import date
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import msgspec
 
 from channelstats.ingest.merging import merge_messages
 from channelstats.ingest.rows import EVERYBODY, Origin, People, take_rows, users_of_messages
-from channelstats.ingest.topics import NotCounted, TopicCounter
 from channelstats.processes import become_child
 from channelstats.slack.archive import Limits
 from channelstats.slack.export import Export, ExportChannel, Problem, left_out
-from channelstats.slack.export_layout import ChannelKind
 from channelstats.slack.objects import ProfileBeside, workspace_of
 from channelstats.tables.directory import User
 from channelstats.tables.message_row import MessageRow
-from channelstats.tables.topics import WeekTopics
-
-T = TypeVar("T")
 
 LARGE: Final = 32 << 20
 """Bytes of JSON from which on it is worth to start a process."""
@@ -67,60 +61,48 @@ class ChannelContent(msgspec.Struct, frozen=True):
 
 
 class ChannelFiles(msgspec.Struct):
-    """The files of an export's channels, and what is counted of them while they are read."""
+    """The files of an export's channels."""
 
     export: Export
-    topics: TopicCounter | None = None
     people: People = EVERYBODY
 
     def read(self, channel: ExportChannel, origin: Origin, is_new: bool) -> ChannelContent:
         """See `ExportReader.read`."""
-        counted = self.topics if channel.kind is ChannelKind.PUBLIC else None
-        return read_channel(self.export, channel, origin, is_new, counted, self.people)
-
-    def found_topics(self, out: NotCounted) -> dict[date, WeekTopics]:
-        return {} if self.topics is None else self.topics.result(out)
+        return read_channel(self.export, channel, origin, is_new, self.people)
 
 
 class ReaderProcess:
-    """`ChannelFiles` in a process of its own, of which one method at a time is called."""
+    """`ChannelFiles` in a process of its own, which reads one channel at a time."""
 
-    def __init__(
-        self, path: str, limits: Limits, topics: TopicCounter | None, ids: Mapping[str, str]
-    ) -> None:
+    def __init__(self, path: str, limits: Limits, ids: Mapping[str, str]) -> None:
         # A pool of processes has semaphores, which outlive it if it is killed: with a warning.
         spawning = get_context("spawn")
         self._pipe, other = spawning.Pipe()
-        given = other, path, limits, topics, ids
-        self._process = spawning.Process(target=_answer_calls, args=given, daemon=True)
+        given = other, path, limits, ids
+        self._process = spawning.Process(target=_read_channels, args=given, daemon=True)
         self._process.start()
         other.close()
 
     def read(self, channel: ExportChannel, origin: Origin, is_new: bool) -> ChannelContent:
-        return self._call(ChannelFiles.read, channel, origin, is_new)
-
-    def found_topics(self, out: NotCounted) -> dict[date, WeekTopics]:
-        return self._call(ChannelFiles.found_topics, out)
-
-    def close(self) -> None:
-        self._pipe.close()
-        self._process.join()
-
-    def _call(self, method: Callable[..., T], *given: object) -> T:
         """:raises ReaderEnded: the process is gone"""
+        content: ChannelContent
         try:
-            self._pipe.send((method, given))
-            result, error = self._pipe.recv()
+            self._pipe.send((channel, origin, is_new))
+            content, error = self._pipe.recv()
         except (EOFError, ConnectionError):
             message = "the process that reads the export has ended; import it again to go on"
             raise ReaderEnded(message) from None
         if error is not None:
             raise error
-        return result  # type: ignore[no-any-return]  # what the method returned over there
+        return content
+
+    def close(self) -> None:
+        self._pipe.close()
+        self._process.join()
 
 
 class ExportReader:
-    """Reads one thing after the other, in a thread or a process of its own."""
+    """Reads one channel after the other, in a thread or a process of its own."""
 
     def __init__(self, executor: Executor, files: ChannelFiles | ReaderProcess) -> None:
         self._executor, self._files = executor, files
@@ -131,14 +113,8 @@ class ExportReader:
         """Begin to read a channel. Where nothing of it is stored, it ``is_new``: the rows are those
         to store, in the order of time; else they are as they are in the files.
         """
-        return self._run(self._files.read, channel, origin, is_new)
-
-    def topics(self, out: NotCounted) -> "asyncio.Future[dict[date, WeekTopics]]":
-        """What is kept of what the public channels are about."""
-        return self._run(self._files.found_topics, out)
-
-    def _run(self, function: Callable[..., T], *given: object) -> "asyncio.Future[T]":
-        future = asyncio.get_running_loop().run_in_executor(self._executor, function, *given)
+        loop, read = asyncio.get_running_loop(), self._files.read
+        future = loop.run_in_executor(self._executor, read, channel, origin, is_new)
         # Channels are read ahead: once one has failed, nobody waits for those after it.
         future.add_done_callback(lambda done: done.cancelled() or done.exception())
         return future
@@ -146,22 +122,18 @@ class ExportReader:
 
 @asynccontextmanager
 async def channel_reader(
-    export: Export,
-    size: int,
-    topics: TopicCounter | None = None,
-    ids: Mapping[str, str] | None = None,
+    export: Export, size: int, ids: Mapping[str, str] | None = None
 ) -> AsyncIterator[ExportReader]:
-    """What reads channels of so many bytes in all, and counts their ``topics``; for ``ids`` see
-    `ids_of_people`.
+    """What reads channels of so many bytes in all; for ``ids`` see `ids_of_people`.
 
     :raises ReaderEnded: the process is gone
     """
     executor, closing = ThreadPoolExecutor(1), ExitStack()
     files: ChannelFiles | ReaderProcess
     if size < LARGE:
-        files = ChannelFiles(export, topics, People(ids or {}))
+        files = ChannelFiles(export, People(ids or {}))
     else:
-        files = ReaderProcess(export.path, export.limits, topics, ids or {})
+        files = ReaderProcess(export.path, export.limits, ids or {})
         closing.callback(files.close)
     closing.callback(executor.shutdown, cancel_futures=True)  # first, as it may be reading
     try:
@@ -175,7 +147,6 @@ def read_channel(
     channel: ExportChannel,
     origin: Origin,
     is_new: bool,
-    topics: TopicCounter | None = None,
     people: People = EVERYBODY,
 ) -> ChannelContent:
     """Read the files of a channel; see `ExportReader.read`."""
@@ -184,7 +155,7 @@ def read_channel(
     problems: list[Problem] = []
     workspaces = Counter[str]()
     for place, messages in export.messages(channel):
-        problems += left_out(place, take_rows(messages, origin, rows, profiles, topics, people))
+        problems += left_out(place, take_rows(messages, origin, rows, profiles, people))
         for message in messages:
             if message.files or message.file:
                 files = (*(message.files or ()), message.file)
@@ -212,25 +183,21 @@ _decode: Final = msgspec.msgpack.Decoder(list[MessageRow]).decode
 # ── the process ──────────────────────────────────────────────────────────────────────────────────
 
 
-def _answer_calls(
-    pipe: "Connection[Any, Any]",
-    path: str,
-    limits: Limits,
-    topics: TopicCounter | None,
-    ids: Mapping[str, str],
+def _read_channels(
+    pipe: "Connection[Any, Any]", path: str, limits: Limits, ids: Mapping[str, str]
 ) -> None:
-    """Open the export, and call what is asked for until the other end is closed."""
+    """Open the export, and read what is asked for until the other end is closed."""
     become_child()
     export = Export.open(path, limits)
     export.problems()  # the process that started this one has reported them
-    files = ChannelFiles(export, topics, People(ids))
+    files = ChannelFiles(export, People(ids))
     with suppress(EOFError, ConnectionError):
         while True:
-            method, given = pipe.recv()
-            result, failure = None, None
+            given = pipe.recv()
+            content, failure = None, None
             try:
-                result = method(files, *given)
-            except Exception as error:  # noqa: BLE001 - it is raised where the method was called
+                content = files.read(*given)
+            except Exception as error:  # noqa: BLE001 - it is raised where the channel was asked for
                 error.add_note(traceback.format_exc())
                 failure = error
-            pipe.send((result, failure))
+            pipe.send((content, failure))

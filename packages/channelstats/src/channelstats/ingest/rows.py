@@ -14,7 +14,6 @@ import msgspec
 
 from channelstats.identifiers import is_bot_id, is_timestamp, is_user_id
 from channelstats.ingest.questions import asks, signs
-from channelstats.ingest.topics import TopicCounter
 from channelstats.slack.export import NO_AUTHOR, ExportChannel
 from channelstats.slack.export_layout import ChannelKind, one_form
 from channelstats.slack.objects import (
@@ -154,9 +153,6 @@ _AHEAD: Final = 86_400
 _MENTION: Final = re.compile(r"<@([UW][A-Z0-9]+)(?:\|[^>]*)?>")
 _WORD: Final = re.compile(r"[A-Za-z0-9_.+/-]{1,100}")
 _MOST_REACTIONS: Final = 10_000_000
-_LONGEST_TEXT: Final = 4_000
-"""Characters of a message whose words are counted by what it is about: of an endless one that takes
-more time than in proportion."""
 _MOST_FILES: Final = 99
 _MOST_IN_HUDDLE: Final = 500
 """Slack allows for fewer of both."""
@@ -248,12 +244,9 @@ def take_rows(
     origin: Origin,
     rows: list[MessageRow],
     profiles: dict[str, ProfileBeside],
-    topics: TopicCounter | None = None,
     people: People = EVERYBODY,
 ) -> list[str]:
-    """Add the rows of messages and the profiles of authors, and what they are about to ``topics``;
-    return what is wrong with some.
-    """
+    """Add the rows of messages and the profiles of authors; return what is wrong with some."""
     broken = []
     for message in messages:
         if message.type != "message":
@@ -264,8 +257,6 @@ def take_rows(
             broken.append(str(error))
             continue
         rows.append(row)
-        if topics is not None and message.text:
-            topics.add(row, message.text[:_LONGEST_TEXT])
         if not (uid := row.slack_uid):
             if message.user:
                 broken.append(f"{NO_AUTHOR}{message.user[:20]!r} is not the ID of a user")

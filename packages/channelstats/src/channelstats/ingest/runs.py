@@ -11,7 +11,6 @@ from typing import Final, TypeAlias
 import msgspec
 
 from channelstats.identifiers import is_channel_id, is_user_id
-from channelstats.ingest.topics import TopicRules
 from channelstats.slack.export import Problem
 from channelstats.slack.objects import ListedChannel
 from channelstats.slack.web_api import WebApi
@@ -186,7 +185,7 @@ class SyncOptions(msgspec.Struct, frozen=True):
     ``exclude`` are IDs or names of channels; ``concurrency`` of them are read at once. ``join``:
     the token's bot becomes a member of the public channels that it could not read otherwise.
     ``exclude_people`` are IDs, user names or display names. ``kept``: days after which messages go
-    (none: never). ``topics`` says how words are counted.
+    (none: never).
     """
 
     refetch: int = 7
@@ -200,7 +199,6 @@ class SyncOptions(msgspec.Struct, frozen=True):
     join: bool = False
     exclude_people: frozenset[str] = frozenset()
     kept: int | None = None
-    topics: TopicRules = TopicRules(is_on=False)
 
     def wants(self, channel: ListedChannel) -> bool:
         keys = {channel.id, channel.name or channel.id}

@@ -24,7 +24,6 @@ from channelstats.ingest.rows import (
     user_of_profile,
 )
 from channelstats.ingest.runs import UNANSWERED, Gap, SyncRun
-from channelstats.ingest.topics import NotCounted, TopicCounter
 from channelstats.slack.errors import (
     NOT_A_MEMBER,
     CallRefused,
@@ -52,8 +51,6 @@ class MessageSync:
         self._lacking: set[bool] = set()
         """Whether channels are private for which the token lacks a scope."""
         self._unanswered = 0
-        rules, zone = run.options.topics, run.tables.zone
-        self._topics = TopicCounter(run.now, zone, rules.first_weekday) if rules.is_on else None
         self._joins = run.options.join
         self._users: set[str] = set()
         self._people = EVERYBODY
@@ -88,10 +85,6 @@ class MessageSync:
 
         await _all_of([work() for _ in range(run.options.concurrency)])
         await self._first_posts.finish()
-        if self._topics is not None:
-            out = await NotCounted.load(run.tables, run.excluded)
-            found = await asyncio.to_thread(self._topics.result, out)
-            await run.tables.topics.put(found, run.options.topics.left_out)
         self.unread = self._what_is_unread(read)
         if not run.result.stopped:
             await checkpoint.clear()
@@ -173,7 +166,6 @@ class MessageSync:
             oldest=oldest,
             window=ts_of(since),
             stored=stored,
-            topics=None if channel.is_private else self._topics,
             people=self._people,
         )
         await reading.read()

@@ -36,7 +36,6 @@ from channelstats.tables.columns import ID, timestamps
 from channelstats.views.components import message_cells
 from channelstats.views.report_data import ReportData
 from channelstats.views.reports import GROUPS, ReportKind, ReportRequest, report_on
-from channelstats.views.topics import topic_frame
 
 Files: TypeAlias = dict[str, bytes]
 """Contents by name. A form of one file has one name, ""; of several, the names in their folder."""
@@ -319,7 +318,6 @@ _WORKSPACE: Final[Tables] = {
     "dates": _dates,
     "edges": _edges,
     "with_whom": _with_whom,
-    "topics": lambda of: topic_frame(of.topics),
 }
 _TABLES: Final[Mapping[ReportKind, Tables]] = {
     ReportKind.CHANNEL: {"channels": _channels, "channel_people": _channel_people},

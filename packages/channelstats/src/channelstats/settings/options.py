@@ -9,12 +9,10 @@ from typing import Final
 from urllib.parse import quote
 
 from channelstats.counting import Counting, Profile
-from channelstats.ingest.topics import TopicRules
 from channelstats.settings import declaration as types
 from channelstats.settings.declaration import MergeSkinTones, Option, OptionGroup, Source
 from channelstats.slack.rate_limits import AppKind
 from channelstats.stats import Options
-from channelstats.tables.topics import left_out_mark
 from channelstats.views.goals import Bound
 
 _GENERAL, _COUNTING, _SLACK = OptionGroup.GENERAL, OptionGroup.COUNTING, OptionGroup.SLACK
@@ -86,9 +84,6 @@ class Settings:
     exclude_users: frozenset[str] = _PRIVACY.option(types.NAMES, "", "people to leave out")
     retention_days: int = _PRIVACY.option(types.DAYS, 0, "days that messages are kept; 0 keeps all")
     min_group: int = _PRIVACY.option(types.COUNT, 1, "fewest posters of a channel that is listed")
-    count_topics: bool = _PRIVACY.option(
-        types.FLAG, True, "count words and links that many people use"
-    )
     anonymize_secret_file: str = _PRIVACY.option(
         types.FILE, "", "secret for pseudonyms, else one is made"
     )
@@ -133,13 +128,7 @@ class Settings:
             self.merge_skin_tones.everywhere,
             self.exclude_users,
             self.exclude_channels,
-            self.count_topics,
         )
-
-    @property
-    def topic_rules(self) -> TopicRules:
-        left_out = left_out_mark(self.exclude_users, self.exclude_channels)
-        return TopicRules(self.count_topics, self.first_weekday, left_out)
 
     @property
     def retention(self) -> timedelta | None:

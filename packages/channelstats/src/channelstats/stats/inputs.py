@@ -72,7 +72,6 @@ class Options:
     """How to count and what to merge. ``default_timezone`` is for authors without one, in the
     modern profile; without it they are in no local time. Those who are excluded, by name or
     by ID, are in no figure. ``merge_skin_tones``: None for on pages of the dashboard alone.
-    ``topics``: whether what was counted of words is shown.
     """
 
     counting: Counting = field(default_factory=Counting)
@@ -80,7 +79,6 @@ class Options:
     merge_skin_tones: bool | None = None
     excluded_users: frozenset[str] = frozenset()
     excluded_channels: frozenset[str] = frozenset()
-    topics: bool = True
 
 
 class TooManyMessages(Exception):  # noqa: N818 - named for what happened

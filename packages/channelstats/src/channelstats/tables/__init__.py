@@ -16,7 +16,6 @@ one is written.
     configuration  counts and their history, names, markers of running work, the key of the feed
     text_store     texts of any length: members of channels, stored reports
     slack_analytics  what Slack's own analytics count, of members and of channels
-    topics         what many people wrote about in a week
     sent_reports   what was sent where, and who is sending it
     subscriptions  browsers that are notified
     marks          what is done, snoozed or no question of what is to be done

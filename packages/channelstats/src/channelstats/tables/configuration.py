@@ -26,7 +26,6 @@ Rule: one row for each key, any columns; a report takes the counts of its own ti
     feed                  digest: of the key of the feed, see `FeedKey`
     sent …                what was sent where; see `channelstats.tables.sent_reports`
     slack_analytics       see `channelstats.tables.slack_analytics`
-    topics                see `channelstats.tables.topics`
 """
 
 import hashlib

@@ -24,8 +24,7 @@ import msgspec
 import orjson
 import polars as pl
 
-from channelstats.days import date_at
-from channelstats.identifiers import is_channel_id, is_user_id, seconds
+from channelstats.identifiers import is_channel_id, is_user_id
 from channelstats.tables.configuration import Configuration
 from channelstats.tables.directory import Channel, User
 from channelstats.tables.message_row import (
@@ -41,7 +40,6 @@ from channelstats.tables.message_row import (
     encode_replies,
 )
 from channelstats.tables.store import Tables
-from channelstats.tables.topics import weeks_of
 from keytables import Update
 
 _ID: Final = re.compile(r"[UWB][A-Z0-9]+")
@@ -290,15 +288,12 @@ async def forget_person(
     ids = frozenset((uid,) if user is None else user.ids)
     if not dry_run:
         await add_forgotten(tables.configuration, frozenset(map(digest, ids)))
-    done, weeks = Forgotten(), set(await tables.topics.weeks())
+    done = Forgotten()
     async for rows in tables.messages.pages():
         kept = [(row, row_without(row, ids.__contains__)) for row in rows]
         gone = [row for row, left in kept if left is None]
         changed = [left for row, left in kept if left is not None and left is not row]
         if not dry_run:
-            wrote_in = weeks_of((date_at(seconds(row.ts), tables.zone) for row in gone), weeks)
-            await tables.topics.forget_one(wrote_in)
-            weeks -= wrote_in
             await tables.messages.delete(gone)
             await tables.messages.write(changed)
         done = Forgotten(
@@ -352,11 +347,9 @@ async def join_people(tables: Tables, ids: Mapping[str, str]) -> None:
 async def remove_before(tables: Tables, first: date) -> AsyncIterator[tuple[str, int]]:
     """Remove the messages of the dates before ``first``; yield each date and how many it had.
 
-    Days are open afterwards, as after every writing. Slack's own counts of these dates go too, and
-    what was counted of words.
+    Days are open afterwards, as after every writing. Slack's own counts of these dates go too.
     """
     await tables.slack_analytics.remove_before(first)
-    await tables.topics.remove_before(first)
     for day in sorted(await tables.messages.days()):
         if day < first.isoformat() and (removed := await tables.messages.empty_day(day)):
             yield day, removed

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
 from zoneinfo import ZoneInfo
 
 from msgspec.structs import replace as replaced
@@ -33,10 +33,14 @@ from channelstats.tables.sent_reports import SentReports
 from channelstats.tables.slack_analytics import SlackAnalytics
 from channelstats.tables.subscriptions import Subscriptions
 from channelstats.tables.text_store import TextStore
-from channelstats.tables.topics import Topics
 from keytables import Clock, Engine, TableHandle, Unavailable
 from keytables.lease import LeaseLost
 from keytables.stores import open_engine
+
+_FORMER_TEXTS: Final = {"topics": "topics"}
+"""Rows of Configuration that list texts of BulkStore, with the first word of their names: they were
+written once, and nothing reads them any more.
+"""
 
 
 class Taken(Exception):  # noqa: N818 - named for what happened
@@ -70,7 +74,6 @@ class Tables:
         self.bulk = TextStore(handles["BulkStore"])
         self.reports = TextStore(handles["ReportStore"])
         self.slack_analytics = SlackAnalytics(self.configuration, self.bulk)
-        self.topics = Topics(self.configuration, self.bulk)
 
     @classmethod
     async def open(
@@ -115,6 +118,7 @@ class Tables:
         try:
             async with lease:
                 await self.messages.take_over_days()
+                await self._remove_former_texts()
                 yield
         except LeaseLost:
             if await lease.release():  # nobody else has it
@@ -122,6 +126,13 @@ class Tables:
             raise Taken(
                 "another import or sync took over; run this again when it is over"
             ) from None
+
+    async def _remove_former_texts(self) -> None:
+        for row, prefix in _FORMER_TEXTS.items():
+            if listed := await self.configuration.get(row):
+                for column in listed.keys() - {"key"}:
+                    await self.bulk.delete(f"{prefix} {column}".replace("-", ""))
+                await self.configuration.delete(row)
 
     async def put_users(self, users: Iterable[User], now: int, *, replace: bool = True) -> set[str]:
         """Store users, as inserted now unless they say when; return the IDs of those known before.

@@ -890,16 +890,3 @@ _column("reason", "Why", kind=Kind.TEXT)
 SINCE: Final = _column("since", kind=Kind.DATE)
 _column("state", "Marked as", kind=Kind.TEXT)
 _column("item", "Mark as", kind=Kind.ITEM)
-
-# ── topics ────────────────────────────────────────────────────────────────────────────────────────
-
-WORD: Final = _column("word", kind=Kind.TEXT)
-LINK: Final = _column("link", kind=Kind.TEXT)
-_column("used_by", about="People who used it in a public channel in this week.")
-_column(
-    "usual",
-    "Usually",
-    "People who would have used it, if it had been used as in the eight weeks before. What fewer"
-    " than five people used in a week counts as used by nobody.",
-    Kind.NUMBER,
-)

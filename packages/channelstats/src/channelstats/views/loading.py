@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 import msgspec
 import polars as pl
 
-from channelstats.days import DAY, SUNDAY, period_text, week_of
+from channelstats.days import SUNDAY, period_text
 from channelstats.identifiers import SLACKBOT
 from channelstats.privacy import Pseudonyms, hidden_inputs
 from channelstats.stats import Inputs, Options, Period, quantities
@@ -33,7 +33,6 @@ from channelstats.tables import Tables
 from channelstats.tables.directory import Channel
 from channelstats.tables.exclusion import resolve_people
 from channelstats.tables.messages import Progress
-from channelstats.tables.topics import WeekTopics, left_out_mark
 from channelstats.views.model import (
     ALL_VIEWS,
     Choice,
@@ -58,9 +57,6 @@ UNREAD: Final = ("room", "fetched_at")
 COHORTS: Final = 12
 """Weeks that newcomers are followed over, or those of a longer period, where there are not too many
 messages in them."""
-
-TOPIC_WEEKS: Final = 8
-"""Weeks that what is talked about is compared with."""
 
 _TELL_TIMES: Final = frozenset({Kind.MESSAGE, Kind.ITEM})
 
@@ -120,8 +116,7 @@ class Comparison(NamedTuple):
 @dataclass(frozen=True)
 class DashboardData:
     """``cohorts`` are the weeks that newcomers are followed over; ``first_weekday`` is the one that
-    weeks begin with, Monday is 0. ``topics`` are the last week of the period and those before it,
-    as far as their words were counted.
+    weeks begin with, Monday is 0.
     """
 
     inputs: Inputs
@@ -130,12 +125,6 @@ class DashboardData:
     first_weekday: int = SUNDAY
     cohorts: int = COHORTS
     slack: SlackCounts = field(default_factory=SlackCounts)
-    topics: Mapping[date, WeekTopics] = field(default_factory=dict)
-
-    @property
-    def topic_week(self) -> date:
-        """The last week that ends in the period."""
-        return last_topic_week(self.period, self.first_weekday)
 
     @property
     def channels(self) -> Mapping[str, Channel]:
@@ -224,8 +213,7 @@ async def load(
             inputs = (await asyncio.to_thread(hidden_inputs, inputs, names)).inputs
         cohorts = min(reach.days, max(period.days, COHORTS * WEEK)) // WEEK
         slack = await load_slack_counts(tables, period, options, names)
-        topics = await load_topics(tables, period, options, first_weekday, names)
-        return DashboardData(inputs, period, options, first_weekday, cohorts, slack, topics)
+        return DashboardData(inputs, period, options, first_weekday, cohorts, slack)
     raise TooMuch(
         f"there are more than {MOST_MESSAGES:,} messages in these days and those they are"
         " compared with: choose fewer days, or a channel"
@@ -261,28 +249,6 @@ def reach_of(period: Period) -> Period:
 def _least(period: Period) -> int:
     """Days that are needed in any case: those compared with, and those before newcomers."""
     return max(2 * period.days, period.days + MONTH)
-
-
-def last_topic_week(period: Period, first_weekday: int) -> date:
-    return week_of(period.last + DAY, first_weekday) - WEEK * DAY
-
-
-async def load_topics(
-    tables: Tables,
-    period: Period,
-    options: Options,
-    first_weekday: int,
-    names: Pseudonyms | None = None,
-) -> Mapping[date, WeekTopics]:
-    """What was counted of words in the last week of a period and those it is compared with; under
-    pseudonyms nothing, as words may tell whose they are.
-    """
-    if names is not None or not options.topics:
-        return {}
-    last = last_topic_week(period, first_weekday)
-    weeks = [last - number * WEEK * DAY for number in range(TOPIC_WEEKS + 1)]
-    mark = left_out_mark(options.excluded_users, options.excluded_channels)
-    return await tables.topics.read(weeks, mark)
 
 
 def period_of(choice: Choice, tables: Tables) -> Period:

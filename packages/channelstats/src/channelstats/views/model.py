@@ -352,7 +352,6 @@ VIEWS: Final[Mapping[str, str]] = {
     "reactions": "Reactions",
     "network": "Network",
     "newcomers": "Newcomers",
-    "topics": "Topics",
 }
 """Names of the views in their order, to their titles."""
 

@@ -20,7 +20,6 @@ from channelstats.views import (
     reactions,
     threads,
     todo,
-    topics,
 )
 from channelstats.views.loading import DashboardData, ViewRequest
 from channelstats.views.model import (
@@ -45,7 +44,6 @@ _VIEWS: Final[Mapping[str, Callable[[ViewRequest], Page]]] = {
     "reactions": reactions.view,
     "network": network.view,
     "newcomers": newcomers.view,
-    "topics": topics.view,
     PERSON: person.view,
     CHANNEL: channel.view,
     MESSAGES: messages.view,

@@ -38,11 +38,10 @@ from channelstats.stats.rankings import (
 from channelstats.tables import Tables
 from channelstats.tables.messages import Progress
 from channelstats.views.figures import Figure
-from channelstats.views.loading import DashboardData, load_topics, reach_of
+from channelstats.views.loading import DashboardData, reach_of
 from channelstats.views.model import Choice
 from channelstats.views.queue import MarkedItems
 from channelstats.views.registry import view_of
-from channelstats.views.topics import Rising, rising
 
 MOVED: Final = ("files", "joins", "leaves")
 """Figures of channels that the document has not."""
@@ -159,11 +158,6 @@ class ReportData:
         smallest, marks = self.smallest_group, self.marks
         view = view_of("todo", self.data, everything, smallest_group=smallest, marks=marks)
         return view.tables[0].rows
-
-    @cached_property
-    def topics(self) -> list[Rising]:
-        """What is talked about more than before."""
-        return rising(self.data.topics, self.data.topic_week, self.smallest_group)
 
     def of_channel(self, table: str, cid: str) -> pl.DataFrame:
         """What a channel's report is made of: `figures` (one row), `people`, `emoji`, `days`,
@@ -297,8 +291,7 @@ async def load_report_data(
         ends = members_at_ends(samples, period)
         if ends is not None:
             members[cid] = ends
-    topics = await load_topics(tables, period, options, period.start.weekday(), names)
-    data = DashboardData(inputs, period, options, period.start.weekday(), topics=topics)
+    data = DashboardData(inputs, period, options, period.start.weekday())
     newest = max(await tables.messages.days(), default=None)
     day = None if newest is None else date.fromisoformat(newest)
     marks = await tables.marks.all()

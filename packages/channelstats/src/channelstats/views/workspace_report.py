@@ -42,7 +42,6 @@ from channelstats.views.sections import (
     present,
     tile,
 )
-from channelstats.views.topics import topics_section
 
 _FULL: Final = 20
 _BRIEF: Final = 10
@@ -77,7 +76,6 @@ def workspace_report(
         None if brief else _zones(of),
         None if brief else _hours(of),
         None if brief else _conversation(of),
-        None if brief else topics_section(of.topics),
         Section("Top emoji", (used,), rule_before=True, rule_after=True),
         *messages_sections(of.top, of),
     )

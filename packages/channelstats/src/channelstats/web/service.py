@@ -218,9 +218,8 @@ class DashboardService:
                 raise FirstImport
             state = await self.tables.messages.versions.since(date.min)
             analytics = await self.tables.slack_analytics.version()
-            topics = await self.tables.topics.version()
             gone = len(await forgotten(self.tables.configuration))
-            about = f"{as_of} {read} {analytics} {topics} {gone}"
+            about = f"{as_of} {read} {analytics} {gone}"
             mark = f"{about} {state or self._now(_UNSETTLED)}"
 
             async def history() -> History:
