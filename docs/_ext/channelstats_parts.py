@@ -30,7 +30,6 @@ EXPLAINED: Final = {
     "mail": "dashboard.md#mail",
     "rebuild-firstposts": "data.md#take-over-other-data",
     "import-members": "data.md#take-over-other-data",
-    "import-analytics": "data.md#slacks-own-analytics",
     "migrate": "data.md#take-over-other-data",
     "forget": "privacy.md",
     "doctor": "troubleshooting.md",

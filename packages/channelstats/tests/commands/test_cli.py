@@ -376,7 +376,7 @@ def test_without_a_command_one_is_asked_for(capfd: Capture) -> None:
     ("name", "meant"),
     [
         ("imprt-export", "import-export"),
-        ("import", "import-export or import-members or import-analytics"),
+        ("import", "import-export or import-members"),
         ("serv", "serve"),
         ("weekly", "send-weekly"),
         ("reports", "report"),

@@ -1,4 +1,4 @@
-"""import-export, import-members, import-analytics and migrate, as from a shell."""
+"""import-export, import-members and migrate, as from a shell."""
 
 import asyncio
 import io
@@ -289,53 +289,3 @@ def test_a_source_that_cannot_be_read_is_one_line_and_makes_nothing(
     beginning = "channelstats migrate: error" if code == USAGE else "channelstats"
     assert error.startswith(f"{beginning}: --from: {line}")
     assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == []
-
-
-# ── import analytics ──────────────────────────────────────────────────────────────────────────────
-
-NAME = "Acme Member Analytics Mar 10, 2024 - Mar 16, 2024.csv"
-TEXT = "User ID,Days active,Messages posted\nU1,3,9\nU2,1,0\n"
-
-
-def test_files_are_read_and_wrong_ones_named(tmp_path: Path, capfd: Capture) -> None:
-    good, bad = tmp_path / NAME, tmp_path / "bad.csv"
-    good.write_text(TEXT)
-    bad.write_text("Name\nAnn\n")
-    found = called("import-analytics", str(good), str(bad), str(tmp_path / "none.csv"), now=NOW)
-    assert found == WITH_PROBLEMS
-    wrong, missing, done = capfd.readouterr().err.splitlines()
-    assert wrong.startswith("channelstats: bad.csv: not a file of Slack's analytics")
-    assert missing.endswith("none.csv: No such file or directory")
-    assert done == (
-        "read: 1 file, 2 counts of members, 0 of channels, 1 span of days new or changed"
-    )
-    assert stored("BulkStore")["slack members 20240310/20240316"]["value"] == "U1,3,9,\nU2,1,0,\n"
-    assert called("import-analytics", str(good), now=NOW) == DONE
-    assert capfd.readouterr().err.endswith("0 spans of days new or changed\n")
-
-
-def test_nothing_but_wrong_files_is_not_done(tmp_path: Path, capfd: Capture) -> None:
-    (tmp_path / "members.csv").write_text(TEXT)
-    assert main(["import-analytics", "members.csv"]) == NOT_DONE
-    assert capfd.readouterr().err == (
-        "channelstats: members.csv: the name of the file does not say which days it is of: "
-        "give them by --from and --to\n"
-    )
-    days = ("--from", "2024-03-10", "--to", "2024-03-16")
-    assert main(["import-analytics", "members.csv", *days]) == DONE
-
-
-@pytest.mark.parametrize(
-    "days", [("--from", "2024-03-10"), ("--from", "2024-03-10", "--to", "2024-03-09")]
-)
-def test_days_are_given_with_both_ends(days: tuple[str, ...], capfd: Capture) -> None:
-    with pytest.raises(SystemExit, match=str(USAGE)):
-        main(["import-analytics", "members.csv", *days])
-    assert "give both --from and --to" in capfd.readouterr().err
-
-
-def test_counts_that_are_too_old_do_not_stay(tmp_path: Path) -> None:
-    (tmp_path / NAME).write_text(TEXT)
-    for days, texts in (("5", 1), ("4", 0)):  # today is the 21st, and the counts end on the 16th
-        assert called("import-analytics", NAME, "--retention-days", days, now=NOW) == DONE
-        assert len(stored("BulkStore")) == texts

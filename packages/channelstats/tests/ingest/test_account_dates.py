@@ -5,12 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from channelstats.ingest.slack_analytics import (
-    Accounts,
-    MalformedAnalytics,
-    read_accounts,
-    store_accounts,
-)
+from channelstats.ingest.accounts import Accounts, MalformedList, read_accounts, store_accounts
 from channelstats.tables.exclusion import Exclusions
 from support.channelstats.house import UTC as ZONE
 from support.channelstats.house import House
@@ -103,7 +98,7 @@ def test_many_lines_of_a_kind_are_counted(tmp_path: Path) -> None:
     "text", ["", "Name,Email\nAnn,ann@example.org\n", "User ID\nU1\n", "\x00\x01", '"' * 200_000]
 )
 def test_without_the_columns_it_is_no_such_list(tmp_path: Path, text: str) -> None:
-    with pytest.raises(MalformedAnalytics, match=r"members\.csv: ") as error:
+    with pytest.raises(MalformedList, match=r"members\.csv: ") as error:
         read(tmp_path, text)
     assert "@" not in str(error.value)
 

@@ -113,7 +113,8 @@ async def test_whoever_writes_takes_over_what_a_dead_run_left_open(clock: Manual
 async def test_what_was_written_once_and_is_read_no_more_is_removed(clock: ManualClock) -> None:
     tables = await opened(MemoryEngine(clock))
     await tables.configuration.put("topics", {"2024-03-10": {"messages": 9}})
-    for name in ("topics 20240310", "C1"):
+    await tables.configuration.put("slack_analytics", {"members 2024-03-10/2024-03-16": "x"})
+    for name in ("topics 20240310", "slack members 20240310/20240316", "C1"):
         await tables.bulk.put(name, "9 unicorn")
     await begun(tables, clock)
     assert await tables.bulk.names() == ["C1"]

@@ -19,13 +19,11 @@ ITSELF = re.compile(
 
 SOMETIMES = {
     *("in_private", "members_of_all"),
-    *("slack_active", "slack", "here", "slack_messages"),
-    *("viewers", "viewers_at_least", "members_who_posted", "messages_here"),
     *("share_of_messages", "pages", "median", "messages_per_poster", "posting", "daily"),
     *("topten_messages", "gini", "bots"),
 }
-"""Figures of workspaces with private channels, with several counts of members, with counts of
-Slack's own (see `test_slack_counts`), and of reports.
+"""Figures of workspaces with private channels, with several counts of members, and of
+reports.
 """
 
 

@@ -28,7 +28,7 @@ W2 = Period(date(2024, 3, 10), 7, UTC)
         ("threads.first_reply < 90", Bound("threads.first_reply", "<", 90)),
         ("threads.first_reply > 2min", Bound("threads.first_reply", ">", 120)),
         ("threads.first_reply_p90 <= 2 d", Bound("threads.first_reply_p90", "<=", 172_800)),
-        ("people.slack_active >= 1", Bound("people.slack_active", ">=", 1)),
+        ("channels.private >= 1", Bound("channels.private", ">=", 1)),
     ],
 )
 def test_a_bound_is_a_figure_a_sign_and_a_number(text: str, bound: Bound) -> None:
@@ -74,7 +74,7 @@ async def test_the_figures_of_a_week_are_measured_in_their_order(example: House)
     wanted = [
         Bound("threads.unanswered_share", "<=", 30),
         Bound("people.posters", ">=", 3),
-        Bound("people.slack_active", ">=", 5),
+        Bound("channels.private", ">=", 5),
     ]
     goals, alerts = await measure_week(example.tables, W2, wanted, wanted[1:2], Options(COMPAT))
     assert await measure_week(example.tables, W2, [], [], Options(COMPAT)) == ([], [])

@@ -11,7 +11,6 @@ import pytest
 
 from channelstats.settings import load
 from channelstats.stats import inputs
-from channelstats.tables.slack_analytics import DateSpan, Subject
 from channelstats.views import loading
 from channelstats.views.loading import DashboardData
 from channelstats.views.loading import load as read_days
@@ -157,18 +156,6 @@ async def test_a_view_is_worked_out_once(
     first = await service.view("people", WEEK, snapshot)
     monkeypatch.setattr(module, "unmarked_view_of", None)
     assert await service.view("people", WEEK, snapshot) is first
-
-
-async def test_imported_counts_of_slack_are_on_the_next_page(
-    example: House, service: DashboardService
-) -> None:
-    before = await service.view("people", WEEK, await service.snapshot())
-    span = DateSpan(WEEK.first, WEEK.last)
-    await example.tables.slack_analytics.put(Subject.MEMBERS, span, {"UBOB": (1, 0, 0)})
-    after = await service.view("people", WEEK, await service.snapshot())
-    assert "slack_active" in {tile.name for tile in after.tiles} - {
-        tile.name for tile in before.tiles
-    }
 
 
 async def test_days_that_somebody_writes_to_are_read_again_after_a_while(

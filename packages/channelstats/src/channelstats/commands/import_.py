@@ -1,5 +1,5 @@
-"""Commands that take data in from files and from other tables: import-export, import-members,
-import-analytics and migrate.
+"""Commands that take data in from files and from other tables: import-export, import-members
+and migrate.
 
 Rule: what cannot be used is named, a line each, and the rest is taken in.
 """
@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Final
 
-from channelstats.commands import NOT_DONE
 from channelstats.commands.context import (
     CommandContext,
     Failure,
@@ -21,6 +20,7 @@ from channelstats.commands.context import (
     many,
 )
 from channelstats.days import minute_text
+from channelstats.ingest.accounts import MalformedList, read_accounts, store_accounts
 from channelstats.ingest.export_import import (
     UNLISTED_FLAG,
     ExportImport,
@@ -28,20 +28,11 @@ from channelstats.ingest.export_import import (
     ImportResult,
 )
 from channelstats.ingest.migration import Migration, NothingThere, open_source
-from channelstats.ingest.slack_analytics import (
-    MalformedAnalytics,
-    StoredAnalytics,
-    read_accounts,
-    read_analytics,
-    store_accounts,
-    store_analytics,
-)
 from channelstats.settings import OptionGroup
 from channelstats.slack.export import Export
 from channelstats.slack.export_layout import ChannelKind
 from channelstats.tables import Tables
 from channelstats.tables.exclusion import Exclusions
-from channelstats.tables.slack_analytics import DateSpan
 from keytables.stores import SqliteUrl, open_engine, parse_store
 
 _OPTIONAL: Final = {
@@ -147,7 +138,7 @@ async def import_members(context: CommandContext) -> int:
     path = context.arguments.path
     try:
         read = await asyncio.to_thread(read_accounts, path, context.zone, context.today)
-    except MalformedAnalytics as error:
+    except MalformedList as error:
         raise Failure(str(error)) from None
     async with context.tables(create=True) as tables:
         out = await Exclusions.load(tables, context.settings.exclude_users)
@@ -156,61 +147,6 @@ async def import_members(context: CommandContext) -> int:
         context.complain(problem)
     context.say(f"read: {many(len(read.created), 'account')}, {new:,} new or earlier than known")
     return context.exit_code
-
-
-@command(
-    argument(
-        "paths",
-        type=Path,
-        nargs="+",
-        metavar="FILE",
-        help="a CSV of the analytics dashboard, or a file of admin.analytics.getFile",
-    ),
-    date_argument("--from", "first day of a CSV whose name does not say it", dest="first"),
-    date_argument("--to", "its last day", dest="last"),
-    groups=(OptionGroup.PRIVACY,),
-)
-async def import_analytics(context: CommandContext) -> int:
-    first, last = context.arguments.first, context.arguments.last
-    if (first is None) != (last is None) or (first and first > last):
-        context.wrong_usage("give both --from and --to, and the first day first")
-    span = DateSpan(first, last) if first else None
-    found: list[StoredAnalytics] = []
-    async with context.open_for_import() as tables:
-        exclusions = await Exclusions.load(tables, context.settings.exclude_users)
-        for path in context.arguments.paths:
-            try:
-                found.append(await _import_file(context, tables, path, span, exclusions))
-            except MalformedAnalytics as error:
-                context.complain(error)
-            except OSError as error:
-                context.complain(f"{path}: {error.strerror or error}")
-        if not found:
-            return NOT_DONE
-        members, channels = sum(of.members for of in found), sum(of.channels for of in found)
-        changed = many(sum(of.changed for of in found), "span")
-        context.say(
-            f"read: {many(len(found), 'file')}, {many(members, 'count')} of members, {channels:,} "
-            f"of channels, {changed} of days new or changed"
-        )
-    return context.exit_code
-
-
-async def _import_file(
-    context: CommandContext, tables: Tables, path: Path, span: DateSpan | None, out: Exclusions
-) -> StoredAnalytics:
-    """What was stored of a file.
-
-    :raises MalformedAnalytics: nothing, as it is no such file
-    """
-    read = await asyncio.to_thread(read_analytics, path, span)
-    stored = await store_analytics(tables, read, out, context.settings.exclude_channels)
-    for problem in read.problems:
-        context.complain(problem)
-    if stored.unknown:
-        unknown = many(stored.unknown, "channel")
-        context.complain(f"{path.name}: {unknown} left out: the name is not known here")
-    return stored
 
 
 @command(

@@ -11,7 +11,7 @@ order they come.
     sync_messages    its messages, many channels at once
     channel_reading  what the Web API says now about the messages of one channel
     migration        another installation's tables, the original's above all → every table
-    slack_analytics  files of Slack's analytics → when accounts were made, and counts by days
+    accounts         Slack's list of members → when accounts were made
 
     runs             what they share: who is left out, what is reported; options and checkpoints
     home             whose workspace a store is of

@@ -15,7 +15,6 @@ one is written.
     directory      users and channels, and what is counted of them
     configuration  counts and their history, names, markers of running work, the key of the feed
     text_store     texts of any length: members of channels, stored reports
-    slack_analytics  what Slack's own analytics count, of members and of channels
     sent_reports   what was sent where, and who is sending it
     subscriptions  browsers that are notified
     marks          what is done, snoozed or no question of what is to be done

@@ -25,7 +25,6 @@ Rule: one row for each key, any columns; a report takes the counts of its own ti
     forgotten             people: digests of the IDs of those whom the store has forgotten
     feed                  digest: of the key of the feed, see `FeedKey`
     sent …                what was sent where; see `channelstats.tables.sent_reports`
-    slack_analytics       see `channelstats.tables.slack_analytics`
 """
 
 import hashlib
@@ -39,7 +38,7 @@ import msgspec
 
 from channelstats.tables.directory import Channel
 from channelstats.tables.items import number, struct_of, text, without_empty
-from channelstats.tables.text_store import LIMIT, TextStore
+from channelstats.tables.text_store import LIMIT
 from keytables import Clock, Item, TableHandle, Update, Value
 from keytables.lease import Lease
 
@@ -177,45 +176,6 @@ def _day(text: str) -> date | None:
         return date.fromisoformat(text)
     except ValueError:
         return None
-
-
-class ListedTexts:
-    """Texts in BulkStore that a row of Configuration lists: a column for each, whose value says
-    something about it. A text of the column `2024-03-10` is called `<prefix> 20240310`.
-
-    Rule: a text is stored before it is listed and deleted before its column, so one that is listed
-    and not there counts as empty.
-    """
-
-    def __init__(
-        self, configuration: Configuration, bulk: TextStore, key: str, prefix: str
-    ) -> None:
-        self._configuration, self._bulk = configuration, bulk
-        self._key, self._prefix = key, prefix
-
-    async def listed(self) -> dict[str, Value]:
-        """What is said about each text, by its column, in their order."""
-        row = await self._configuration.get(self._key)
-        return {column: row[column] for column in sorted(row) if column != "key"}
-
-    async def version(self) -> str:
-        """Another text whenever something else is stored."""
-        return _digest(str(await self.listed()))
-
-    async def get(self, column: str) -> str:
-        return await self._bulk.get(self._name(column)) or ""
-
-    async def put(self, column: str, value: str, about: Value) -> None:
-        await self._bulk.put(self._name(column), value)
-        await self._configuration.update(self._key, Update(set=(column,)), {column: about})
-
-    async def remove(self, column: str) -> None:
-        await self._bulk.delete(self._name(column))
-        await self._configuration.update(self._key, Update(remove=(column,)), {})
-
-    def _name(self, column: str) -> str:
-        # Without `-`: `-<digits>` is the end of a piece's name.
-        return f"{self._prefix} {column}".replace("-", "")
 
 
 class FeedKey:

@@ -314,7 +314,6 @@ async def forget_person(
         await tables.user_hash.remove(one)
         await tables.sent.forget(one)
         await tables.marks.forget(one)
-        await tables.slack_analytics.remove_member(one)
     await tables.first_posts.delete(ids)
     await tables.reports.clear()
     yield msgspec.structs.replace(done, files=tuple(files))
@@ -347,9 +346,8 @@ async def join_people(tables: Tables, ids: Mapping[str, str]) -> None:
 async def remove_before(tables: Tables, first: date) -> AsyncIterator[tuple[str, int]]:
     """Remove the messages of the dates before ``first``; yield each date and how many it had.
 
-    Days are open afterwards, as after every writing. Slack's own counts of these dates go too.
+    Days are open afterwards, as after every writing.
     """
-    await tables.slack_analytics.remove_before(first)
     for day in sorted(await tables.messages.days()):
         if day < first.isoformat() and (removed := await tables.messages.empty_day(day)):
             yield day, removed

@@ -30,14 +30,13 @@ from channelstats.tables.kept_files import PageFiles
 from channelstats.tables.marks import Marks
 from channelstats.tables.messages import Messages
 from channelstats.tables.sent_reports import SentReports
-from channelstats.tables.slack_analytics import SlackAnalytics
 from channelstats.tables.subscriptions import Subscriptions
 from channelstats.tables.text_store import TextStore
 from keytables import Clock, Engine, TableHandle, Unavailable
 from keytables.lease import LeaseLost
 from keytables.stores import open_engine
 
-_FORMER_TEXTS: Final = {"topics": "topics"}
+_FORMER_TEXTS: Final = {"topics": "topics", "slack_analytics": "slack"}
 """Rows of Configuration that list texts of BulkStore, with the first word of their names: they were
 written once, and nothing reads them any more.
 """
@@ -73,7 +72,6 @@ class Tables:
         self.feed_key = FeedKey(self.configuration)
         self.bulk = TextStore(handles["BulkStore"])
         self.reports = TextStore(handles["ReportStore"])
-        self.slack_analytics = SlackAnalytics(self.configuration, self.bulk)
 
     @classmethod
     async def open(

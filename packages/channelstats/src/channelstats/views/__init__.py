@@ -5,7 +5,6 @@ are IDs in it until a page names them.
 
     model         a page before it has a form: what views, reports and digests are
     page_bytes    pages as bytes
-    slack_counts  what Slack's own analytics say of a period
     loading       what the views of a choice of days are made of, in it and in the days before, and
                   what must not be shown of it
     figures       the catalogue of figures: what each is called and means, how it is measured

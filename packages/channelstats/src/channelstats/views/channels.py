@@ -9,21 +9,19 @@ from typing import Final
 import polars as pl
 
 from channelstats.stats.measures import Measures
-from channelstats.stats.quantities import Formula, Quantity, percent, percent_of, ranked
+from channelstats.stats.quantities import Formula, Quantity, percent, percent_of
 from channelstats.stats.rankings import CHANNEL_FIGURES
-from channelstats.tables.slack_analytics import Subject
 from channelstats.views import figures
 from channelstats.views.components import over_time, table, table_of, tiles, together
 from channelstats.views.figures import Figure
 from channelstats.views.loading import ViewRequest
 from channelstats.views.model import Page, Section, Table
-from channelstats.views.slack_counts import IN_UTC
 
 _MOVES: Final = (figures.JOINS, figures.LEAVES)
 
 
 def view(request: ViewRequest) -> Page:
-    scope, slack = request.scope, request.slack
+    scope = request.scope
     volume, moved = (figures.MESSAGES, figures.WORDS), (figures.FILES, *_MOVES)
     if scope.person:
         return request.page(
@@ -35,22 +33,17 @@ def view(request: ViewRequest) -> Page:
     shown = (figures.CHANNELS, *volume, *private, figures.LARGEST, *moved)
     if request.choice.channel:  # of one channel there is nothing to say of several
         shown = (figures.POSTERS, *volume, *moved)
-    over, viewed, notes = list[Section](), list[Section](), slack.nearest(Subject.CHANNELS)
+    over = list[Section]()
     if any(of.period_messages.moves.height for of in scope):
         lines = {of.name: over_time(scope, of) for of in _MOVES}
         numbers = table_of("moves", figures.MOVES.title, lines)
         over.append(Section.of(together(figures.MOVES, lines), numbers))
-    if slack.channels is not None:
-        viewed.append(Section.of(_viewers(request, slack.channels, least=slack.is_least)))
-        notes = (f"{IN_UTC}.",)
     return request.page(
         "Where people write, most words first.",
         *over,
         Section.of(channel_table(request)),
         Section.of(_moves_table(request)),
-        *viewed,
         tiles=tiles(scope, *shown),
-        notes=notes,
     )
 
 
@@ -113,26 +106,3 @@ def _moves_table(request: ViewRequest) -> Table:
     rows = found.filter(pl.sum_horizontal(names) > 0).rename({"slack_cid": "channel"})
     title = "Files, joins and leaves by channel"
     return table("moves_by_channel", title, rows.select("channel", *names))
-
-
-def _viewers(request: ViewRequest, counted: pl.DataFrame, *, least: bool) -> Table:
-    """How many members viewed each channel that may be listed, as Slack counts them."""
-    known = request.data.known_channels
-    here = request.scope.now.channel_frame
-    rows = (
-        ranked(request.listable(counted), ["viewers"], "slack_cid")
-        .join(known, on="slack_cid", how="semi", maintain_order="left")
-        .join(here, on="slack_cid", how="left", maintain_order="left")
-        .select(
-            "viewers",
-            "slack_messages",
-            channel="slack_cid",
-            posters=pl.col("posters").fill_null(0),
-            messages=pl.col("m").fill_null(0),
-        )
-        .select("channel", "viewers", "posters", "slack_messages", "messages")
-    )
-    of = {"posters": figures.MEMBERS_WHO_POSTED, "messages": figures.MESSAGES_HERE}
-    if least:
-        of["viewers"] = figures.VIEWERS_AT_LEAST
-    return table("viewers", "Members who viewed (Slack)", rows, of, bar="viewers")

@@ -388,35 +388,6 @@ MOVES: Final = _column(
     "How often people joined or left a channel, as far as Slack posted a message about it.",
 )
 
-# ── Slack's own counts ────────────────────────────────────────────────────────────────────────────
-
-SLACK_ACTIVE: Final = _column(
-    "slack_active",
-    "Active members (Slack)",
-    "Members who read or wrote a message anywhere, private channels and direct messages too, as"
-    " Slack counts them.",
-)
-_column("slack", about="As Slack counts, private channels and direct messages included.")
-_column("here", "Counted here", "In the channels that are read.")
-_column("viewers", "Members who viewed", "Members who opened the channel, as Slack counts them.")
-VIEWERS_AT_LEAST: Final = _column(
-    "viewers_at_least",
-    "Members who viewed (at least)",
-    "The most members who opened the channel in one of the spans of days that Slack counted.",
-)
-MEMBERS_WHO_POSTED: Final = _column(
-    "members_who_posted",
-    about="People who wrote at least one message in the channel.",
-    listed="people/people",
-)
-_column("slack_messages", "Messages (Slack)", "Messages in the channel, as Slack counts them.")
-MESSAGES_HERE: Final = _column(
-    "messages_here",
-    "Messages counted here",
-    "Messages that people wrote in the channel.",
-    listed="messages/",
-)
-
 # ── when ──────────────────────────────────────────────────────────────────────────────────────────
 
 WEEK_HOURS: Final = _column(

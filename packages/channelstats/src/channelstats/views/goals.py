@@ -28,7 +28,6 @@ from channelstats.tables.directory import Channel
 from channelstats.views.loading import DashboardData, load
 from channelstats.views.model import VIEWS, Choice, Kind, Page, Tile
 from channelstats.views.registry import view_of
-from channelstats.views.slack_counts import MemberCounts, SlackCounts
 
 _BOUND: Final = re.compile(
     r"(?P<figure>[a-z_0-9.]{1,80})\s*(?P<sign><=|>=|<|>)\s*"
@@ -121,11 +120,10 @@ def parse_bound(text: str) -> Bound:
 @cache
 def figures() -> Mapping[str, Tile]:
     """Every tile of the whole workspace by its name, `<view>.<tile>`."""
-    # Some tiles are there only with a private channel or with counts of Slack's own.
+    # One tile is there only with a private channel.
     private = {"C0": Channel("C0", is_private=True)}
     inputs = Inputs(MESSAGES.to_frame(), channels=private)
-    slack = SlackCounts(members=MemberCounts(0, 0, 0, 0))
-    data = DashboardData(inputs, _SOME_WEEK, Options(), slack=slack)
+    data = DashboardData(inputs, _SOME_WEEK, Options())
     choice = Choice(_SOME_WEEK.start, _SOME_WEEK.last)
     return {
         f"{name}.{tile.name}": tile for name in VIEWS for tile in view_of(name, data, choice).tiles
@@ -166,7 +164,7 @@ async def measure_week(
 
         def one(bound: Bound) -> Measured:
             of_view = measured(views[bound.view], [bound])
-            unknown = figures()[bound.figure]  # such as counts of Slack's that nobody imported
+            unknown = figures()[bound.figure]  # such as a share of no private channels
             return of_view[0] if of_view else Measured(bound, unknown.title, unknown.kind, None)
 
         return [one(goal) for goal in goals], [one(alert) for alert in alerts]

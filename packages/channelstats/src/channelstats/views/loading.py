@@ -12,7 +12,7 @@ in reports. Where fewer than k posted in all, no person is named at all.
 import asyncio
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -45,7 +45,6 @@ from channelstats.views.model import (
     Tile,
     Tiles,
 )
-from channelstats.views.slack_counts import SlackCounts, load_slack_counts
 
 MOST_DAYS: Final = 400
 MOST_MESSAGES: Final = 12_000_000
@@ -124,7 +123,6 @@ class DashboardData:
     options: Options
     first_weekday: int = SUNDAY
     cohorts: int = COHORTS
-    slack: SlackCounts = field(default_factory=SlackCounts)
 
     @property
     def channels(self) -> Mapping[str, Channel]:
@@ -212,8 +210,7 @@ async def load(
         if names is not None:
             inputs = (await asyncio.to_thread(hidden_inputs, inputs, names)).inputs
         cohorts = min(reach.days, max(period.days, COHORTS * WEEK)) // WEEK
-        slack = await load_slack_counts(tables, period, options, names)
-        return DashboardData(inputs, period, options, first_weekday, cohorts, slack)
+        return DashboardData(inputs, period, options, first_weekday, cohorts)
     raise TooMuch(
         f"there are more than {MOST_MESSAGES:,} messages in these days and those they are"
         " compared with: choose fewer days, or a channel"
@@ -304,7 +301,6 @@ class ViewRequest:
         for channel in (choice.channel, *choice.compare):
             refuse_small(msgspec.structs.replace(choice, channel=channel), groups)
         self.scope: Comparison = data.scope(choice)
-        self.slack = SlackCounts() if choice.channel or choice.person else data.slack
 
     def measures_of(self, people: pl.Series, days: Period) -> Measures:
         """What these people wrote in other days, in the chosen channel or anywhere."""

@@ -8,15 +8,13 @@ from typing import Final
 
 import polars as pl
 
-from channelstats.stats.quantities import Formula, change, not_compared, ranked
+from channelstats.stats.quantities import Formula, ranked
 from channelstats.stats.rankings import AUTHOR_FIGURES
 from channelstats.tables.columns import ID
-from channelstats.tables.slack_analytics import Subject
 from channelstats.views import figures
 from channelstats.views.components import table, tiles
 from channelstats.views.loading import ViewRequest
-from channelstats.views.model import Page, Section, Table, Tile
-from channelstats.views.slack_counts import IN_UTC
+from channelstats.views.model import Page, Section, Table
 
 _OF_ALL: Final = (
     figures.POSTERS,
@@ -57,38 +55,12 @@ def view(request: ViewRequest) -> Page:
             Section.of(partner_table(request)),
             tiles=tiles(scope, *_OF_PERSON),
         )
-    active, counts, notes = _slack_counts(request)
     return request.page(
         "Who writes how much and gets how much back, most words first.",
         Section.of(people_table(request)),
         *_only_answered(request),
-        *counts,
-        tiles=(*tiles(scope, *_OF_ALL), *active),
-        notes=notes,
+        tiles=tiles(scope, *_OF_ALL),
     )
-
-
-def _slack_counts(request: ViewRequest) -> tuple[list[Tile], list[Section], tuple[str, ...]]:
-    """How many members were active, and that beside how many posted; as far as it is known."""
-    slack, now = request.slack, request.scope.now
-    members, before = slack.members, slack.before
-    if members is None:
-        return [], [], slack.nearest(Subject.MEMBERS)
-    active_change = not_compared(members.active)
-    if before is not None:
-        active_change = change(members.active, before.active)
-    of = figures.SLACK_ACTIVE
-    active = Tile(of.name, of.title, of.kind, active_change, about=of.about)
-    rows = [
-        ("Active members, reading included", members.active, None),
-        ("Members who posted", members.posters, now.volume.posters),
-        ("Messages", members.messages, now.messages.height),
-        ("Messages in channels", members.channel_messages, None),
-    ]
-    schema = {"figure": pl.String, "slack": pl.Int64, "here": pl.Int64}
-    counts = table("slack_members", "What Slack counts", pl.DataFrame(rows, schema, orient="row"))
-    note = f"{IN_UTC}, and include private channels and direct messages."
-    return [active], [Section.of(counts)], (note,)
 
 
 def people_table(request: ViewRequest, most: int | None = None) -> Table:

@@ -217,9 +217,8 @@ class DashboardService:
             if not read and await self.tables.first_run_is_on(self.clock):
                 raise FirstImport
             state = await self.tables.messages.versions.since(date.min)
-            analytics = await self.tables.slack_analytics.version()
             gone = len(await forgotten(self.tables.configuration))
-            about = f"{as_of} {read} {analytics} {gone}"
+            about = f"{as_of} {read} {gone}"
             mark = f"{about} {state or self._now(_UNSETTLED)}"
 
             async def history() -> History:
