@@ -5,13 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channelstats.counting import Counting, Profile, is_bot
+from channelstats.counting import Counting, is_bot
 from channelstats.tables.columns import ID
 
-COMPAT = Counting(Profile.COMPAT)
-MODERN = Counting(Profile.MODERN)
-WITH_BOTS = Counting(Profile.MODERN, include_bots=True)
-FURTHER = tuple(Counting(profile, further=("channel_join", "reminder_add")) for profile in Profile)
+USUAL = Counting()
+WITH_BOTS = Counting(include_bots=True)
+FURTHER = Counting(further=("channel_join", "reminder_add"))
 BOTS = frozenset({"UBOT"})
 
 TALK = ("thread_broadcast", "me_message", "file_share")
@@ -19,14 +18,9 @@ SUBTYPES = ("", *TALK, "bot_message", "channel_join", "tombstone", "huddle_threa
 AUTHORS = ("", "UALICE", "W1", "UBOT", "BHOOK", "USLACKBOT")
 
 
-def test_compat_drops_every_subtype_and_counts_bots() -> None:
-    assert [subtype for subtype in SUBTYPES if COMPAT.counts("UALICE", subtype, BOTS)] == [""]
-    assert [author for author in AUTHORS if COMPAT.counts(author, "", BOTS)] == list(AUTHORS[1:])
-
-
-def test_modern_counts_talk_of_people() -> None:
-    assert [s for s in SUBTYPES if MODERN.counts("UALICE", s, BOTS)] == ["", *TALK]
-    assert [a for a in AUTHORS if MODERN.counts(a, "", BOTS)] == ["UALICE", "W1"]
+def test_what_people_say_counts() -> None:
+    assert [s for s in SUBTYPES if USUAL.counts("UALICE", s, BOTS)] == ["", *TALK]
+    assert [a for a in AUTHORS if USUAL.counts(a, "", BOTS)] == ["UALICE", "W1"]
 
 
 def test_bots_are_included_on_demand() -> None:
@@ -34,17 +28,16 @@ def test_bots_are_included_on_demand() -> None:
     assert not WITH_BOTS.counts("UALICE", "channel_join", BOTS)
 
 
-def test_further_subtypes_count_beside_those_of_the_profile() -> None:
-    compat, modern = FURTHER
-    assert [s for s in SUBTYPES if compat.counts("UALICE", s, BOTS)] == ["", "channel_join"]
-    assert [s for s in SUBTYPES if modern.counts("UALICE", s, BOTS)] == ["", *TALK, "channel_join"]
-    assert not modern.counts("UBOT", "channel_join", BOTS)
+def test_further_subtypes_count_beside_the_usual_ones() -> None:
+    counted = [s for s in SUBTYPES if FURTHER.counts("UALICE", s, BOTS)]
+    assert counted == ["", *TALK, "channel_join"]
+    assert not FURTHER.counts("UBOT", "channel_join", BOTS)
 
 
 def test_every_way_of_counting_has_a_name_of_its_own() -> None:
-    ways = [COMPAT, MODERN, WITH_BOTS, *FURTHER, Counting(further=("channel_join",))]
+    ways = [USUAL, WITH_BOTS, FURTHER, Counting(further=("channel_join",))]
     assert len({way.name for way in ways}) == len(ways)
-    assert FURTHER[0].name == "compat and channel_join, reminder_add"
+    assert FURTHER.name == "modern and channel_join, reminder_add"
 
 
 @pytest.mark.parametrize("author", ["UBOT", "BHOOK", "USLACKBOT"])
@@ -54,7 +47,7 @@ def test_a_bot_is_marked_or_known_by_its_bot_id_or_slackbot(author: str) -> None
 
 
 @given(
-    counting=st.sampled_from((COMPAT, MODERN, WITH_BOTS, *FURTHER)),
+    counting=st.sampled_from((USUAL, WITH_BOTS, FURTHER)),
     rows=st.lists(st.tuples(st.sampled_from(AUTHORS), st.sampled_from(SUBTYPES), st.booleans())),
 )
 def test_columns_are_judged_as_messages_are(

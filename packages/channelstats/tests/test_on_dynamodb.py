@@ -181,7 +181,7 @@ def test_reports_are_the_same_over_either_store(
         ["--data", str(tmp_path / "b"), "--store", remote],
     ):
         assert main(["import-export", str(EXAMPLE), "--quiet", *flags]) == 0
-        week = ["--week", "2024-03-12", "--profile", "compat", "--format", "json"]
+        week = ["--week", "2024-03-12", "--format", "json"]
         for _ in range(2):  # made, and then found in the store
             assert main(["report", "global", *week, *flags]) == 0
             document = json.loads(capfd.readouterr().out)

@@ -37,7 +37,7 @@ def test_reports_are_the_same_over_either_store(
     documents = []
     for place in (["--data", str(tmp_path / "local")], flags):
         assert main(["import-export", str(EXAMPLE), "--quiet", *place]) == 0
-        week = ["--week", "2024-03-12", "--profile", "compat", "--format", "json"]
+        week = ["--week", "2024-03-12", "--format", "json"]
         for _ in range(2):  # made, and then found in the store
             assert main(["report", "global", *week, *place]) == 0
             document = json.loads(capfd.readouterr().out)

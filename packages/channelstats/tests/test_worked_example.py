@@ -13,12 +13,11 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from channelstats.counting import Counting
-from channelstats.render.slack import slack_text
+from channelstats.render.words import number_text
 from channelstats.stats import Options, Period
 from channelstats.stats.rankings import members_at_ends
 from keytables import Item
-from support.channelstats.house import COMPAT, EXAMPLE, MODERN, NOW, UTC, House, decoded, house
+from support.channelstats.house import EXAMPLE, NOW, UTC, House, decoded, house
 
 A, B, C = "UALICE", "UBOB", "UCARA"
 CGEN, CDEV = "CGEN", "CDEV"
@@ -28,34 +27,45 @@ Document = Any
 """A report document, looked into freely."""
 
 
-async def _documents(folder: Path) -> dict[tuple[str, str], Document]:
+async def _documents(folder: Path) -> dict[str, Document]:
     async with house(folder) as opened:
         await opened.take_in(EXAMPLE)
         return {
-            (week, counting.name): decoded(
-                await opened.report(Period(start, 7, UTC), Options(counting))
-            )
-            for (week, start), counting in itertools.product(WEEKS.items(), (COMPAT, MODERN))
+            week: decoded(await opened.report(Period(start, 7, UTC), Options()))
+            for week, start in WEEKS.items()
         }
 
 
 @pytest.fixture(scope="module")
-def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Document]:
+def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Document]:
     return asyncio.run(_documents(tmp_path_factory.mktemp("example")))
 
 
 @pytest.fixture
-def w1(documents: dict[tuple[str, str], Document]) -> Document:
-    return documents["W1", "compat"]
+def w1(documents: dict[str, Document]) -> Document:
+    return documents["W1"]
 
 
 @pytest.fixture
-def w2(documents: dict[tuple[str, str], Document]) -> Document:
-    return documents["W2", "compat"]
+def w2(documents: dict[str, Document]) -> Document:
+    return documents["W2"]
 
 
 def near(value: object) -> Any:
     return pytest.approx(value, abs=5e-5)
+
+
+def slack_text(change: Any, label: str = "", *, percentage: bool = False) -> str:
+    """A comparison as the specification writes it, and the original posted it."""
+    cur, diff = change["cur"], abs(change["diff_pct"] or 0)
+    note = {
+        "new": ":new:",
+        "from_zero": " :infinity:",
+        "up": f" (+{diff:.0f}%):green_arrow_up:",  # half to even
+        "down": f" (-{diff:.0f}%):red_arrow_down:",
+    }.get(change["state"], "")
+    labelled = label and f" {label}" + "s" * (cur != 1)
+    return f"*{number_text(cur, percentage=percentage)}*{note}{labelled}"
 
 
 def hours(shorthand: dict[int, list[int]]) -> dict[str, list[int]]:
@@ -283,7 +293,7 @@ USERS = by_case(
         {"1": [1, 5], "6": [1, 5]},
     ),
     posting_hours=(
-        {"10": [1, 8]},
+        {"9": [1, 8]},
         {"0": [1, 5], "19": [1, 6]},
         {"1": [1, 2], "8": [1, 5]},
         {"8": [1, 2], "9": [1, 9], "15": [1, 9]},
@@ -293,15 +303,9 @@ USERS = by_case(
 )
 
 
-@pytest.mark.parametrize("profile", ["compat", "modern"])
 @pytest.mark.parametrize(("week", "uid"), USERS)
-def test_users(
-    documents: dict[tuple[str, str], Document], week: str, uid: str, profile: str
-) -> None:
-    document = documents[week, profile]
-    expected: dict[str, object] = dict(USERS[week, uid])
-    if (week, uid, profile) == ("W1", A, "modern"):
-        expected["posting_hours"] = {"9": [1, 8]}
+def test_users(documents: dict[str, Document], week: str, uid: str) -> None:
+    document, expected = documents[week], USERS[week, uid]
     stats = document["user_stats"][uid]
     assert document["users"][uid] == expected["count"]
     for name, value in expected.items():
@@ -388,7 +392,7 @@ CHANNELS = by_case(
         {2: [1, 9], 6: [2, 7]},
     ),
     posting_hours=(
-        {1: [1, 2], 10: [1, 8], 19: [1, 6]},
+        {1: [1, 2], 9: [1, 8], 19: [1, 6]},
         {0: [1, 5], 8: [1, 5]},
         {8: [1, 2], 9: [2, 14], 17: [1, 3]},
         {15: [1, 9]},
@@ -396,15 +400,9 @@ CHANNELS = by_case(
 )
 
 
-@pytest.mark.parametrize("profile", ["compat", "modern"])
 @pytest.mark.parametrize(("week", "cid"), CHANNELS)
-def test_channels(
-    documents: dict[tuple[str, str], Document], week: str, cid: str, profile: str
-) -> None:
-    document = documents[week, profile]
-    expected: dict[str, Any] = dict(CHANNELS[week, cid])
-    if (week, cid, profile) == ("W1", CGEN, "modern"):
-        expected["posting_hours"] = {1: [1, 2], 9: [1, 8], 19: [1, 6]}
+def test_channels(documents: dict[str, Document], week: str, cid: str) -> None:
+    document, expected = documents[week], CHANNELS[week, cid]
     stats, enriched = document["channel_stats"][cid], document["enriched_channel"][cid]
     assert document["channels"][cid] == expected["count"]
     for name in ("percent", "cpercent", "posters", "words_per_poster"):
@@ -457,7 +455,7 @@ TIME = {
         "weekday": {0: [2, 14], 1: [1, 5], 2: [1, 2], 6: [1, 5]},
         "hour": {3: [1, 5], 17: [1, 8], 18: [1, 6], 20: [1, 2], 23: [1, 5]},
         "user_weekday": {0: [3, 19], 1: [1, 5], 3: [1, 2]},
-        "user_weekday_hour": {0: [1, 5], 1: [1, 2], 8: [1, 5], 10: [1, 8], 19: [1, 6]},
+        "user_weekday_hour": {0: [1, 5], 1: [1, 2], 8: [1, 5], 9: [1, 8], 19: [1, 6]},
     },
     "W2": {
         "weekday": {0: [2, 12], 1: [1, 5], 2: [1, 9], 3: [1, 2], 5: [1, 2], 6: [2, 10]},
@@ -475,10 +473,8 @@ TIME = {
     },
 }
 SHARES = {
-    ("W1", "compat"): {0: 16.6667, 1: 16.6667, 8: 16.6667, 19: 16.6667, 10: 33.3333},
-    ("W1", "modern"): {0: 16.6667, 1: 16.6667, 8: 16.6667, 19: 16.6667, 9: 33.3333},
-    ("W2", "compat"): {8: 11.1111, 9: 44.4444, 15: 11.1111, 17: 33.3333},
-    ("W2", "modern"): {8: 11.1111, 9: 44.4444, 15: 11.1111, 17: 33.3333},
+    "W1": {0: 16.6667, 1: 16.6667, 8: 16.6667, 19: 16.6667, 9: 33.3333},
+    "W2": {8: 11.1111, 9: 44.4444, 15: 11.1111, 17: 33.3333},
 }
 PERIODS = {"W1": (33.3333, 50.0, 16.6667), "W2": (0, 66.6667, 33.3333)}
 TIMEZONES = {
@@ -495,16 +491,12 @@ TIMEZONES = {
 }
 
 
-@pytest.mark.parametrize("profile", ["compat", "modern"])
 @pytest.mark.parametrize("week", WEEKS)
-def test_time(documents: dict[tuple[str, str], Document], week: str, profile: str) -> None:
-    document = documents[week, profile]
+def test_time(documents: dict[str, Document], week: str) -> None:
+    document = documents[week]
     for name, shorthand in TIME[week].items():
-        expected = dict(shorthand)
-        if (week, name, profile) == ("W1", "user_weekday_hour", "modern"):
-            expected[9] = expected.pop(10)
-        assert document[name] == hours(expected), name
-    shares = {str(hour): SHARES[week, profile].get(hour, 0) for hour in range(24)}
+        assert document[name] == hours(shorthand), name
+    shares = {str(hour): SHARES[week].get(hour, 0) for hour in range(24)}
     assert document["weekday_activity_percentage"] == near(shares)
     periods = dict(zip("012", PERIODS[week], strict=True))
     assert document["weekday_activity_percentage_periods"] == near(periods)
@@ -512,8 +504,8 @@ def test_time(documents: dict[tuple[str, str], Document], week: str, profile: st
 
 
 @pytest.mark.parametrize("week", WEEKS)
-def test_timezones(documents: dict[tuple[str, str], Document], week: str) -> None:
-    document, expected = documents[week, "compat"], TIMEZONES[week]
+def test_timezones(documents: dict[str, Document], week: str) -> None:
+    document, expected = documents[week], TIMEZONES[week]
     assert list(document["timezone"].items()) == [(tz, pair) for tz, (pair, _) in expected.items()]
     assert document["posters_per_timezone"] == {tz: {uid: 1} for tz, (_, uid) in expected.items()}
 
@@ -668,10 +660,9 @@ def test_edges(w1: Document, w2: Document) -> None:
 # ── 8.10 further checks ──────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("counting", [COMPAT, MODERN])
-async def test_a_silent_week_is_all_zero(example: House, counting: Counting) -> None:
+async def test_a_silent_week_is_all_zero(example: House) -> None:
     period = Period(date(2024, 5, 5), 7, UTC)
-    document: Document = decoded(await example.report(period, Options(counting)))
+    document: Document = decoded(await example.report(period, Options()))
     statistics = document["statistics"]
     known = {"active_users", "all_users"}
     assert {
@@ -699,30 +690,10 @@ def test_member_changes() -> None:
     assert members_at_ends(samples, w1) == (11, 15)
 
 
-def test_modern_is_identical_but_for_the_hours(
-    documents: dict[tuple[str, str], Document],
-) -> None:
-    def without_hours(document: Document) -> Document:
-        kept = {
-            name: value
-            for name, value in document.items()
-            if name not in ("profile", "user_weekday_hour", "weekday_activity_percentage")
-        }
-        for part in ("user_stats", "enriched_channel"):
-            kept[part] = {
-                key: {name: value for name, value in of.items() if name != "posting_hours"}
-                for key, of in document[part].items()
-            }
-        return kept
-
-    for week in WEEKS:
-        assert without_hours(documents[week, "modern"]) == without_hours(documents[week, "compat"])
-
-
 async def test_the_report_has_a_time_zone_of_its_own(example: House) -> None:
     zone = ZoneInfo("America/Los_Angeles")
     found = []
     for start in WEEKS.values():
-        document = decoded(await example.report(Period(start, 7, zone), Options(COMPAT)))
+        document = decoded(await example.report(Period(start, 7, zone), Options()))
         found.append((document["statistics"]["messages"], document["statistics"]["words"]))
     assert found == [(6, 31), (7, 35)]

@@ -55,7 +55,7 @@ async def dashboard(
 ) -> AsyncIterator[Dashboard]:
     """A dashboard over the tables of a house."""
     clock = ManualClock(NOW)
-    known = load({"data": str(folder), "profile": "compat", **settings}, {})
+    known = load({"data": str(folder), **settings}, {})
     service = DashboardService(house.tables, known, clock=clock, secret=secret)
     app = make_app(service, Authenticator(token, clock))
     async with TestClient(TestServer(app)) as client:

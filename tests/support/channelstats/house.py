@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 import orjson
 import polars as pl
 
-from channelstats.counting import Counting, Profile
+from channelstats.counting import Counting
 from channelstats.ingest.export_import import ExportImport, ImportOptions, ImportResult
 from channelstats.ingest.runs import OnEvent, ignore_event
 from channelstats.slack.export import Export
@@ -26,7 +26,6 @@ from support.clocks import ManualClock
 from support.paths import PACKAGES
 
 UTC = ZoneInfo("UTC")
-COMPAT, MODERN = Counting(Profile.COMPAT), Counting(Profile.MODERN)
 NOW = 1_711_000_000.0
 """2024-03-21: after everything in the worked example."""
 
@@ -77,10 +76,10 @@ class House:
     async def take_in(
         self,
         export: Path,
-        counting: Counting = COMPAT,
         options: ImportOptions | None = None,
         now: float = NOW,
         on_event: OnEvent = ignore_event,
+        counting: Counting = Counting(),  # noqa: B008 - it is frozen
     ) -> ImportResult:
         """Import an export."""
         with closing(Export.open(export)) as archive:

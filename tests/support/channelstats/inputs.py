@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from channelstats.counting import Counting, Profile
+from channelstats.counting import Counting
 from channelstats.days import Calendar
 from channelstats.ingest.merging import merge_messages
 from channelstats.ingest.rows import Origin, channel_of, counts_of, row_of, user_of
@@ -46,6 +46,6 @@ def inputs_of(workspace: Workspace) -> Inputs:
 
 def wanted(of: Settings) -> tuple[Period, Options]:
     """The settings as the program has them."""
-    counting = Counting(Profile(of.profile), include_bots=of.include_bots)
+    counting = Counting(include_bots=of.include_bots)
     options = Options(counting, of.default_timezone, of.merge_skin_tones)
     return Period(of.start, of.days, ZoneInfo(of.zone)), options

@@ -46,7 +46,6 @@ SUBTYPES = (
 
 def settings(rng: random.Random) -> Settings:
     return Settings(
-        profile=rng.choice(("compat", "modern")),
         start=date.fromisoformat(rng.choice(STARTS)),
         days=rng.choice((1, 3, 7, 7, 7, 28)),
         zone=rng.choice(ZONES),

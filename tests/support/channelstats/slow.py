@@ -21,7 +21,6 @@ ZONES = available_timezones()
 
 @dataclass
 class Settings:
-    profile: str
     start: date
     days: int
     zone: str
@@ -177,30 +176,21 @@ class Week:
 
     @property
     def talk(self) -> set[str]:
-        if self.settings.profile == "compat":
-            return set()
         return {"thread_broadcast", "me_message", "file_share"}
 
     def counts(self, message: Message) -> bool:
         allowed = {"", *self.talk}
-        if self.settings.profile == "modern" and self.settings.include_bots:
+        if self.settings.include_bots:
             allowed.add("bot_message")
         if message.deleted or not message.author or message.subtype not in allowed:
             return False
-        if self.settings.profile == "modern" and not self.settings.include_bots:
-            return not self.is_bot(message.author)
-        return True
+        return self.settings.include_bots or not self.is_bot(message.author)
 
     def local(self, message: Message) -> tuple[str, int, int] | None:
         """Zone, weekday and hour of the author's clock."""
         user = self.users.get(message.author)
         if user is None:
             return None
-        if self.settings.profile == "compat":
-            if not user.get("tz") or user.get("tz_offset") is None:
-                return None
-            then = datetime.fromtimestamp(int(message.at) + user["tz_offset"], UTC)
-            return user["tz"], then.weekday(), then.hour
         name = user.get("tz") or self.settings.default_timezone
         if name not in ZONES:
             return None
@@ -730,7 +720,7 @@ def document(workspace: Workspace, settings: Settings) -> dict[str, Any]:
     reacted, replied = now.lists(now.said)
     words = sum(message.words for message in now.said)
     return {
-        "profile": settings.profile,
+        "profile": "modern",
         "report_timezone": settings.zone,
         "start_date": settings.start.isoformat(),
         "end_date": now.last.isoformat(),

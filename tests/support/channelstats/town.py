@@ -11,7 +11,6 @@ from support.channelstats.workspace import Raw, Workspace, read_folder, write_fo
 WEEK = ("--week", "2024-03-12")
 AFTER_THE_WEEK = "1710900000.009900"
 SETTINGS = """
-profile = "compat"
 slack_name = "example"
 report_channel = "stats"
 brief_channel = "brief"

@@ -3,7 +3,6 @@
 import json
 from dataclasses import dataclass, field, replace
 from datetime import date
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from channelstats.stats.document import document_of
 from channelstats.views.loading import DashboardData
 from channelstats.views.report_data import ReportData, load_report_data
 from channelstats.views.reports import ReportKind, ReportRequest
-from support.channelstats.house import COMPAT, EXAMPLE, NOW, UTC, house
+from support.channelstats.house import EXAMPLE, NOW, UTC, house
 from support.clocks import ManualClock
 
 
@@ -32,13 +31,6 @@ class Week:
     def named(self, directory: Directory) -> "Week":
         """The same with other names."""
         return replace(self, directory=directory)
-
-    @cached_property
-    def modern(self) -> "Week":
-        """The same days by the usual profile."""
-        of = self.data.data
-        data = replace(self.data, data=DashboardData(of.inputs, of.period, Options()))
-        return replace(self, data=data)
 
     def rendered(
         self,
@@ -91,7 +83,7 @@ STARTS = {
 
 async def all_weeks_in(folder: Path) -> dict[str, Week]:
     found = {}
-    options, counted = Options(COMPAT), ["CDEV", "CGEN"]
+    options, counted = Options(), ["CDEV", "CGEN"]
     async with house(folder) as opened:
         await opened.take_in(EXAMPLE)
         tables = opened.tables

@@ -1,19 +1,18 @@
-"""Which messages count, as data: the two profiles and what each lets in.
+"""Which messages count, as data.
 
 Rule: every figure is taken over counted messages, and this table alone says which those are.
 
-    subtype                                compat   modern
-    none                                   counts   counts
-    thread_broadcast me_message file_share drops    counts
-    bot_message                            drops    drops, unless bots are included
-    those of ``further``                   counts   counts
-    every other                            drops    drops
-    author is a bot                        counts   drops, unless bots are included
-    no author, or deleted                  drops    drops
+    subtype
+    none                                    counts
+    thread_broadcast me_message file_share  counts
+    bot_message                             counts, if bots are included
+    those of ``further``                    counts
+    every other                             does not
+    author is a bot                         counts, if bots are included
+    no author, or deleted                   does not
 """
 
 from collections.abc import Collection
-from enum import StrEnum
 from typing import Final
 
 import msgspec
@@ -36,58 +35,41 @@ PEOPLE_SUBTYPES: Final = frozenset({"thread_broadcast", "me_message", "file_shar
 """Subtypes of messages that people write."""
 
 
-class Profile(StrEnum):
-    """The original's definitions with its bugs fixed, or today's."""
-
-    COMPAT = "compat"
-    MODERN = "modern"
-
-
 class Counting(msgspec.Struct, frozen=True):
-    """One way to count. ``include_bots`` matters to the modern profile; compat always has them.
-    ``further`` are subtypes that count as well, sorted.
-    """
+    """One way to count. ``further`` are subtypes that count as well, sorted."""
 
-    profile: Profile = Profile.MODERN
     include_bots: bool = False
     further: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
         """A name that tells this way from every other."""
-        bots = " with bots" if self.profile is Profile.MODERN and self.include_bots else ""
+        bots = " with bots" if self.include_bots else ""
         further = f" and {', '.join(self.further)}" if self.further else ""
-        return f"{self.profile}{bots}{further}"
+        return f"modern{bots}{further}"
 
     @property
     def people_subtypes(self) -> frozenset[str]:
         """Subtypes that count for people."""
-        subtypes = PEOPLE_SUBTYPES if self.profile is Profile.MODERN else frozenset()
-        return subtypes | frozenset(self.further)
+        return PEOPLE_SUBTYPES | frozenset(self.further)
 
     @property
     def subtypes(self) -> frozenset[str]:
         """Every subtype that counts."""
-        if self.profile is Profile.MODERN and self.include_bots:
-            return self.people_subtypes | {BOT_MESSAGE}
-        return self.people_subtypes
-
-    @property
-    def drops_bots(self) -> bool:
-        return self.profile is Profile.MODERN and not self.include_bots
+        return self.people_subtypes | ({BOT_MESSAGE} if self.include_bots else frozenset())
 
     def counts(self, author: str, subtype: str, bots: Collection[str]) -> bool:
         """Whether a message counts that is not deleted. ``bots`` are the users known as such."""
         if not author or (subtype and subtype not in self.subtypes):
             return False
-        return not (self.drops_bots and is_bot(author, bots))
+        return self.include_bots or not is_bot(author, bots)
 
     def counted(self, bots: Collection[str]) -> pl.Expr:
         """The same judgement over the columns of messages, deleted ones included."""
         subtype = pl.col("subtype")
         counting = subtype.is_null() | subtype.is_in(sorted(self.subtypes))
         counts = pl.col("slack_uid").is_not_null() & counting & ~pl.col("deleted")
-        return counts & ~bot_expression(bots) if self.drops_bots else counts
+        return counts if self.include_bots else counts & ~bot_expression(bots)
 
 
 def is_bot(author: str, bots: Collection[str]) -> bool:

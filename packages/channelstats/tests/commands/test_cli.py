@@ -16,7 +16,7 @@ from channelstats.commands import COMMANDS, NOT_DONE, USAGE
 from support.channelstats.called import Capture, called, stored
 from support.channelstats.house import EXAMPLE, NOW
 
-WEEK = ["--week", "2024-03-12", "--profile", "compat"]
+WEEK = ["--week", "2024-03-12"]
 
 
 UP_TO = (
@@ -292,7 +292,6 @@ def test_what_is_forgotten_is_not_in_the_file_any_more(data: list[str]) -> None:
 
 
 BAD_SETTINGS: Final = (
-    ("profile", "new", "expected compat or modern"),
     ("report-timezone", "Mars", "expected the name of a time zone"),
     ("min-group", "0", "expected a whole number"),
     ("port", "99999", "expected a port"),

@@ -140,9 +140,9 @@ def test_settings_say_where_they_came_from(capfd: Capture, monkeypatch: pytest.M
     monkeypatch.setenv("CHANNELSTATS_MIN_GROUP", "5")
     monkeypatch.setenv("CHANNELSTATS_TIMEZONE", "UTC")
     monkeypatch.setenv("CHANNELSTATS_WEEKSTART", "monday")
-    found = Doctor(capfd, "--profile", "compat")
+    found = Doctor(capfd, "--week-start", "monday")
     assert found.of("ok", "settings") == [
-        "profile = compat (--profile)",
+        "week_start = monday (--week-start)",
         f"include_bots = yes ({DATA / 'channelstats.toml'}:2)",
         f"slack_name = example ({DATA / 'channelstats.toml'}:1)",
         "min_group = 5 (CHANNELSTATS_MIN_GROUP)",

@@ -1,6 +1,5 @@
-"""import-export, import-members and migrate, as from a shell."""
+"""import-export and import-members, as from a shell."""
 
-import asyncio
 import io
 import json
 import shutil
@@ -14,11 +13,10 @@ from pathlib import Path
 import pytest
 
 from channelstats.cli import main
-from channelstats.commands import DONE, NOT_DONE, USAGE, WITH_PROBLEMS
+from channelstats.commands import DONE, NOT_DONE, WITH_PROBLEMS
 from channelstats.ingest import export_reader
-from support.channelstats import original
 from support.channelstats.called import Capture, called, die, error_lines, stored
-from support.channelstats.house import EXAMPLE, NOW, house
+from support.channelstats.house import EXAMPLE, NOW
 
 # ── import export ─────────────────────────────────────────────────────────────────────────────────
 
@@ -215,77 +213,3 @@ def test_a_list_without_the_columns_is_an_error_and_makes_nothing(
     assert main(["import-members", "none.csv"]) == NOT_DONE
     assert "none.csv" in capfd.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["members.csv"]
-
-
-# ── migrate ───────────────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.fixture
-def source(tmp_path: Path) -> str:
-    """A store that the worked example is in, in the original's tables too; a URL."""
-
-    async def make() -> None:
-        async with house(tmp_path) as found:
-            await found.take_in(EXAMPLE)
-            await original.make(found)
-
-    asyncio.run(make())
-    return f"sqlite://{tmp_path}/store.sqlite"
-
-
-def migrate(source: str, *flags: str) -> int:
-    return called("migrate", "--from", source, "--from-prefix", "original", *flags, now=NOW)
-
-
-def test_it_says_what_came_over(source: str, capfd: Capture) -> None:
-    assert migrate(source) == DONE
-    assert capfd.readouterr().err == (
-        "read: 4 users, 2 channels, 2 memberships, 2 samples of members, 15 messages (15 new or "
-        "changed), 2 channels with their threads, 3 first posts\n"
-    )
-    assert len(stored()) == 15
-    assert migrate(source) == DONE
-    assert "15 messages (0 new or changed)" in capfd.readouterr().err
-    week = ["--week", "2024-03-12", "--profile", "compat"]
-    assert main(["report", "global", *week]) == DONE
-    assert "40 (+54%)" in capfd.readouterr().out
-
-
-def test_what_is_too_old_does_not_stay(source: str, capfd: Capture) -> None:
-    assert migrate(source, "--retention-days", "11") == DONE
-    assert capfd.readouterr().err.endswith("removed: 6 messages older than 11 days\n")
-    assert len(stored()) == 9
-
-
-def test_a_row_that_is_none_is_a_problem(source: str, capfd: Capture) -> None:
-    async def spoil() -> None:
-        async with house(Path(source.removeprefix("sqlite://")).parent) as found:
-            await original.put(found.engine, "Message", {"cid_ts": "nonsense"})
-
-    asyncio.run(spoil())
-    assert migrate(source) == WITH_PROBLEMS
-    assert capfd.readouterr().err.startswith("channelstats: messages: 1 left out: cid_ts: expected")
-
-
-@pytest.mark.parametrize(
-    ("flags", "code", "line"),
-    [
-        ("--from sqlite:///none/store.sqlite", NOT_DONE, "/none/store.sqlite: there is no such"),
-        ("--from SOURCE --from-prefix x", NOT_DONE, "there are no tables that begin"),
-        ("--from mysql://x", USAGE, "a store is sqlite:///PATH, dynamodb://"),
-        ("--from SOURCE --store SOURCE", USAGE, "these are the tables to write to"),
-    ],
-)
-def test_a_source_that_cannot_be_read_is_one_line_and_makes_nothing(
-    source: str, flags: str, code: int, line: str, capfd: Capture, tmp_path: Path
-) -> None:
-    ended: object
-    try:
-        ended = called("migrate", *flags.replace("SOURCE", source).split(), now=NOW)
-    except SystemExit as wrong_usage:
-        ended = wrong_usage.code
-    assert ended == code
-    [error] = capfd.readouterr().err.splitlines()
-    beginning = "channelstats migrate: error" if code == USAGE else "channelstats"
-    assert error.startswith(f"{beginning}: --from: {line}")
-    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == []

@@ -137,9 +137,6 @@ def test_days_after_everything_offer_as_many_with_messages(capfd: Capture) -> No
 def test_everybody_who_posted_is_listed(capfd: Capture) -> None:
     assert called("report", "global", "--week", "2024-03-13", now=LATER) == DONE
     assert "Top 20 people (3 of 3 people who posted)" in capfd.readouterr().out
-    flags = ["--week", "2024-03-13", "--profile", "compat"]
-    assert called("report", "global", *flags, now=LATER) == DONE
-    assert "(2 of 2 people who wrote half of all words)" in capfd.readouterr().out
 
 
 def test_days_before_everything_name_no_newer_message(capfd: Capture) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from channelstats.demo.workspace import Size, last_day_before, write_export
 from channelstats.ingest.export_import import ImportOptions
-from support.channelstats.house import MODERN, NOW, House
+from support.channelstats.house import NOW, House
 from support.soak import slow_after
 
 LAST = date(2024, 3, 20)
@@ -151,7 +151,7 @@ def test_a_message_is_in_the_file_of_its_day_and_channel_and_in_the_period(expor
 
 
 async def test_it_is_imported_without_a_problem(empty: House, export: Path) -> None:
-    result = await empty.take_in(export, MODERN, ImportOptions(include_private=True))
+    result = await empty.take_in(export, ImportOptions(include_private=True))
     assert result.problems == 0
     assert datetime(LAST.year, LAST.month, LAST.day, tzinfo=UTC).timestamp() < NOW
     assert (result.channels, result.messages, result.changed) == (24, 6_000, 6_000)

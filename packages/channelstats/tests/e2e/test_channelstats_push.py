@@ -46,7 +46,7 @@ def more(path: Path, *days: int) -> Path:
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Dashboard]:
     """A dashboard of the worked example: its first week is there, its second is not at its end."""
-    folder = Folder(tmp_path / "stats", "--profile", "compat")
+    folder = Folder(tmp_path / "stats")
     folder.run("import-export", str(EXAMPLE), "--until", "2024-03-15")
     with Dashboard(folder) as running:
         yield running

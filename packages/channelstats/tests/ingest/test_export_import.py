@@ -21,7 +21,7 @@ from channelstats.slack.export import Problem
 from channelstats.tables.configuration import Counts
 from channelstats.tables.directory import FirstPost
 from channelstats.tables.exclusion import add_forgotten, digest
-from support.channelstats.house import COMPAT, EXAMPLE, MODERN, NOW, House, house
+from support.channelstats.house import EXAMPLE, NOW, House, house
 from support.channelstats.random_workspace import Maker, settings
 from support.channelstats.workspace import Raw, Workspace, write_folder, write_linked, write_zip
 from support.soak import slow_after
@@ -130,7 +130,7 @@ async def test_progress_goes_by_bytes_and_never_back(
     path = tmp_path / "export.zip"
     write_export(path, Size(20, 5, 600, 14), last_day=date(2024, 3, 20), seed=3)
     events: list[Event] = []
-    await empty.take_in(path, MODERN, on_event=events.append)
+    await empty.take_in(path, on_event=events.append)
     found = [event for event in events if isinstance(event, StepProgress)]
     done = [(event.done, event.messages) for event in found]
     assert done == sorted(set(done))
@@ -301,7 +301,7 @@ async def test_overlapping_exports_leave_the_same_in_either_order(
     for number, order in enumerate((paths, paths[::-1])):
         async with house(tmp_path / str(number)) as opened:
             for path in order:
-                await opened.take_in(path, MODERN, now=1_800_000_000)
+                await opened.take_in(path, now=1_800_000_000)
             everything = await opened.everything()
             for item in everything["Message"].values():
                 del item["fetched_at"]
@@ -657,7 +657,10 @@ async def test_first_posts_are_of_counted_messages_replies_included(
     }
 
 
-@pytest.mark.parametrize(("first", "second"), [(COMPAT, MODERN), (MODERN, COMPAT)])
+WITH_BOTS = Counting(include_bots=True)
+
+
+@pytest.mark.parametrize(("first", "second"), [(Counting(), WITH_BOTS), (WITH_BOTS, Counting())])
 async def test_another_way_of_counting_makes_first_posts_anew(
     empty: House, written: Any, first: Counting, second: Counting
 ) -> None:
@@ -665,12 +668,10 @@ async def test_another_way_of_counting_makes_first_posts_anew(
         one=[message(1, B, subtype="me_message"), message(2, B), message(3, "USLACKBOT")]
     )
     for counting in (first, second):
-        await empty.take_in(written(of), counting)
+        await empty.take_in(written(of), counting=counting)
     posts = await empty.tables.first_posts.all()
-    if second is COMPAT:
-        assert posts == {B: FirstPost(ts(2), "CONE"), "USLACKBOT": FirstPost(ts(3), "CONE")}
-    else:
-        assert posts == {B: FirstPost(ts(1), "CONE")}
+    bots = {"USLACKBOT": FirstPost(ts(3), "CONE")} if second is WITH_BOTS else {}
+    assert posts == {B: FirstPost(ts(1), "CONE"), **bots}
 
 
 async def test_a_first_post_that_was_deleted_gives_way_to_the_next(

@@ -22,7 +22,7 @@ from channelstats.ingest.rows import Origin
 from channelstats.ingest.runs import Event, StepProgress
 from channelstats.slack.export import Export, ExportChannel
 from keytables import Item
-from support.channelstats.house import EXAMPLE, MODERN, House, house
+from support.channelstats.house import EXAMPLE, House, house
 from support.channelstats.small_workspace import said, workspace
 from support.channelstats.workspace import (
     EXPORT_FORMS,
@@ -98,7 +98,7 @@ async def test_names_as_slack_writes_them_are_imported(
     monkeypatch.setattr(export_reader, "LARGE", large)
     path = write_form(files_with_slack_names(), tmp_path, form, root)
     events: list[Event] = []
-    result = await empty.take_in(path, MODERN, on_event=events.append)
+    result = await empty.take_in(path, on_event=events.append)
     assert [event.channel for event in events if isinstance(event, StepProgress)][-1] == "café"
     assert (result.messages, result.problems) == (2, 0)
 
@@ -206,11 +206,11 @@ async def test_an_import_that_is_read_in_a_process_leaves_the_same_tables(
 ) -> None:
     path = tmp_path / "export.zip"
     write_export(path, Size(40, 12, 2_000, 28), last_day=LAST, seed=3)
-    await empty.take_in(path, MODERN)
+    await empty.take_in(path)
     monkeypatch.setattr(export_reader, "LARGE", 0)
     async with house(tmp_path / "process") as other:
-        await other.take_in(path, MODERN)
-        await other.take_in(path, MODERN)  # now with everything stored
+        await other.take_in(path)
+        await other.take_in(path)  # now with everything stored
         assert _without_marks(await other.everything()) == _without_marks(await empty.everything())
 
 

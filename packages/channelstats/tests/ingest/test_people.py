@@ -17,7 +17,7 @@ from channelstats.tables.exclusion import forget_person
 from channelstats.views import figures, queue
 from channelstats.views.loading import ViewRequest, load
 from channelstats.views.model import Choice
-from support.channelstats.house import MODERN, UTC, House
+from support.channelstats.house import UTC, House
 from support.channelstats.workspace import Raw, write_zip
 
 
@@ -129,7 +129,7 @@ OF_ANN = (
 
 async def test_a_person_with_two_ids_is_one_in_every_table(empty: House, tmp_path: Path) -> None:
     """Whether an earlier export knew of the two, or not."""
-    await empty.take_in(export(tmp_path, [ANN, BEN], *OF_ANN), MODERN)
+    await empty.take_in(export(tmp_path, [ANN, BEN], *OF_ANN))
     at_once = await empty.everything()
     assert "W1" not in repr({**at_once, "User": ""})
     assert at_once["User"]["U1"]["other_ids"] == "W1"
@@ -144,10 +144,10 @@ async def test_what_was_stored_of_two_is_joined_once_they_are_known_to_be_one(
     empty: House, tmp_path: Path
 ) -> None:
     apart = [{"id": uid, "name": f"of {uid}"} for uid in ("U1", "W1", "U2")]
-    await empty.take_in(export(tmp_path, apart, *OF_ANN), MODERN)
+    await empty.take_in(export(tmp_path, apart, *OF_ANN))
     assert "W1" in await empty.tables.users.all()
     later = export(tmp_path, [ANN, BEN], message(9, "W1"), name="later.zip")
-    await empty.take_in(later, MODERN)
+    await empty.take_in(later)
     everything = await empty.everything()
     assert "W1" not in repr({**everything, "User": ""})
     assert set(everything["User"]) == {"U1", "U2"}
@@ -161,12 +161,12 @@ async def test_whoever_is_left_out_or_forgotten_is_so_under_every_id(
 ) -> None:
     path = export(tmp_path, [ANN, BEN], *OF_ANN)
     options = ImportOptions(exclude_people=frozenset({name}))
-    await empty.take_in(path, MODERN, options)
+    await empty.take_in(path, options)
     left_out = await empty.everything()
     assert sorted(left_out["Message"]) == ["C1_1700000003.000000"]
     assert "U1" not in repr({**left_out, "Configuration": ""})
 
-    await empty.take_in(path, MODERN)
+    await empty.take_in(path)
     async for _ in forget_person(empty.tables, "U1"):
         pass
     for _ in range(2):
@@ -174,7 +174,7 @@ async def test_whoever_is_left_out_or_forgotten_is_so_under_every_id(
         assert "U1" not in repr(everything)
         assert "W1" not in repr(everything)
         apart = [{"id": uid, "name": "ann"} for uid in ("U1", "W1")]
-        await empty.take_in(export(tmp_path, apart, *OF_ANN, name="again.zip"), MODERN)
+        await empty.take_in(export(tmp_path, apart, *OF_ANN, name="again.zip"))
 
 
 LISTED: list[Raw] = [
@@ -198,7 +198,7 @@ async def test_people_from_outside_are_no_members(
 ) -> None:
     listed = [*LISTED, {**user, "name": "nine"}] if user else LISTED
     messages = message(1, "U1", user_team="T1"), message(2, "U9", **fields)
-    await empty.take_in(export(tmp_path, listed, *messages), MODERN)
+    await empty.take_in(export(tmp_path, listed, *messages))
     users = await empty.tables.users.all()
     assert users["U9"].user_name == "nine"
     assert {uid for uid, of in users.items() if of.is_stranger} == {"U9"}
@@ -210,7 +210,7 @@ async def test_bots_and_slackbot_are_counted_among_no_members(empty: House, tmp_
         {"id": "U8", "name": "app", "is_bot": True},
         {"id": "USLACKBOT", "name": "slackbot"},
     ]
-    await empty.take_in(export(tmp_path, [*LISTED, *others], message(1, "U1")), MODERN)
+    await empty.take_in(export(tmp_path, [*LISTED, *others], message(1, "U1")))
     counts = await empty.tables.configuration.counts()
     assert (counts.active_users, counts.active_humans) == (5, 3)
 
@@ -227,9 +227,9 @@ async def test_members_who_posted_are_a_share_of_the_members(empty: House, tmp_p
     ]
     messages = [message(n, f"U{n}") for n in (1, 2, 3)]
     messages.append(message(9, "U9", user_team="T2", user_profile={"name": "nina"}))
-    await empty.take_in(export(tmp_path, listed, *messages), MODERN)
+    await empty.take_in(export(tmp_path, listed, *messages))
     period = Period(date(2023, 11, 12), 7, UTC)
-    data = await load(empty.tables, Choice(period.start, period.last), Options(MODERN))
+    data = await load(empty.tables, Choice(period.start, period.last), Options())
     now = data.whole.now
     assert (now.volume.posters, now.volume.member_posters, now.volume.members) == (4, 3, 4)
     assert figures.POSTING.measure(now) == 75
@@ -264,9 +264,9 @@ async def test_who_is_new_is_known_by_a_long_history_or_by_a_join_to_the_general
     for cid, name in (("C1", "all"), ("C2", "general")):
         files[f"{name}/2023-11-14.json"] = [of for of in every if of["cid"] == cid]
     dumped = {name: json.dumps(of).encode() for name, of in files.items()}
-    await empty.take_in(write_zip(dumped, tmp_path / "x.zip"), MODERN)
+    await empty.take_in(write_zip(dumped, tmp_path / "x.zip"))
     choice = Choice(date(2023, 11, 12), date(2023, 11, 18))
-    data = await load(empty.tables, choice, Options(MODERN))
+    data = await load(empty.tables, choice, Options())
     found = set(data.whole.now.newcomers["slack_uid"])
     assert found == ({"U3"} if not days_before else {"U2", "U3"})
     assert figures.FIRST_TIME.measure(data.whole.now) == len(found)
@@ -278,9 +278,9 @@ async def test_people_who_are_gone_are_not_to_be_welcomed(empty: House, tmp_path
     listed = [{**LISTED[0], "deleted": True}, *LISTED[1:]]
     messages = [message(n, f"U{n}") for n in (1, 2)]
     old = {**message(0, "U3"), "ts": "1690000000.000000"}
-    await empty.take_in(export(tmp_path, listed, old, *messages), MODERN)
+    await empty.take_in(export(tmp_path, listed, old, *messages))
     choice = Choice(date(2023, 11, 12), date(2023, 11, 18))
-    data = await load(empty.tables, choice, Options(MODERN))
+    data = await load(empty.tables, choice, Options())
     request = ViewRequest("todo", data, choice, 1)
     assert queue.newcomers(request)["slack_uid"].to_list() == ["U2"]
     assert sorted(queue.first_time_posters(request)["slack_uid"]) == ["U1", "U2"]

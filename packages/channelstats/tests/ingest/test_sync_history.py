@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
+from channelstats.counting import Counting
 from channelstats.ingest.runs import Event, StepProgress
 from support.channelstats.fake_slack import Fault
-from support.channelstats.house import MODERN, House, house
+from support.channelstats.house import House, house
 from support.channelstats.random_workspace import Maker, settings
 from support.channelstats.slack_house import EVERYTHING, Slack, consistent, threaded
 from support.channelstats.workspace import Raw, Workspace
@@ -76,7 +77,7 @@ async def broken_off(slack: Slack, into: House, now: float, after: int) -> None:
                 raise Interrupted
 
     with suppress(Interrupted):
-        await slack.sync(into, now=now, counting=MODERN, on_event=interrupt)
+        await slack.sync(into, now=now, counting=Counting(), on_event=interrupt)
 
 
 async def rows(of: House) -> dict[str, Any]:
@@ -103,10 +104,10 @@ async def test_the_last_run_leaves_what_a_first_one_would(
             if rng.random() < 0.3:
                 await broken_off(slack, again, now, rng.randrange(3))
             else:
-                await slack.sync(again, now=now, options=EVERYTHING, counting=MODERN)
+                await slack.sync(again, now=now, options=EVERYTHING, counting=Counting())
         for into in (again, first):
             slack.serve(last)
-            finished = await slack.sync(into, now=NOW + RUNS * DAY, counting=MODERN)
+            finished = await slack.sync(into, now=NOW + RUNS * DAY, counting=Counting())
             assert finished.ok
         assert await rows(again) == await rows(first)
         for name in ("Channel", "FirstPost"):

@@ -5,12 +5,13 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 
 import pytest
 
+from channelstats.counting import Counting
 from channelstats.ingest.runs import Event, OnEvent, StepProgress, SyncOptions, ignore_event
 from channelstats.ingest.sync import Part, Sync
 from channelstats.slack.client import ListingPage
 from channelstats.slack.objects import HistoryMessage, ListedChannel, SlackUser
 from channelstats.slack.web_api import WebApi
-from support.channelstats.house import COMPAT, House
+from support.channelstats.house import House
 from support.channelstats.small_workspace import at
 from support.clocks import ManualClock
 
@@ -55,7 +56,7 @@ def sync(
         Channels(asked, number),
         into.tables,
         clock=ManualClock(at(5)),
-        counting=COMPAT,
+        counting=Counting(),
         options=SyncOptions(concurrency=concurrency),
         parts=frozenset({Part.MESSAGES}),
         on_event=on_event,

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from channelstats.counting import Counting, Profile
+from channelstats.counting import Counting
 from channelstats.privacy import load_pseudonyms
 from channelstats.render.names import Directory, load
 from channelstats.render.reports import Form, render, shown_subject
@@ -28,7 +28,7 @@ async def test_every_report_can_be_rendered(seed: int, tmp_path: Path) -> None:
     made = settings(rng)
     workspace = Maker(rng, made).workspace(rng.choice((0, 3, 40)))
     period = Period(made.start, made.days, ZoneInfo(made.zone))
-    counting = Counting(Profile(made.profile), include_bots=made.include_bots)
+    counting = Counting(include_bots=made.include_bots)
     options = Options(counting, made.default_timezone, made.merge_skin_tones)
     async with house(tmp_path, UTC) as opened:
         await opened.take_in(

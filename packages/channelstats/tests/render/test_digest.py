@@ -1,4 +1,4 @@
-"""A report in a few sentences, as Slack shows it unless the profile is compat."""
+"""A report in a few sentences, as Slack shows it."""
 
 import json
 import re
@@ -12,7 +12,6 @@ from channelstats.render.names import Directory, emoji_sign
 from channelstats.render.reports import Form, render, shown_subject
 from channelstats.render.slack import content_of
 from channelstats.render.words import change_words
-from channelstats.stats import Options
 from channelstats.stats.quantities import Quantity, change, not_compared
 from channelstats.views.model import Kind
 from channelstats.views.reports import ReportKind, ReportRequest
@@ -21,14 +20,13 @@ from support.channelstats.weeks import Week
 from support.channelstats.weeks import hidden as under_pseudonyms
 
 A, CGEN, CDEV = "UALICE", "CGEN", "CDEV"
-MODERN = Options()
 DASHBOARD = "https://stats.example.org/team/"
 
 
 def lines(week: Week, kind: str, subject: str = "", *, smallest: int = 1) -> list[str]:
     """The post, line by line."""
     wanted = ReportRequest(ReportKind(kind), subject, "stats-optin", "general", DASHBOARD)
-    data = replace(week.modern.data, smallest_group=smallest)
+    data = replace(week.data, smallest_group=smallest)
     blocks = content_of(wanted, data, week.directory).blocks
     texts = [json.loads(json.dumps(block))["text"]["text"] for block in blocks]
     return "\n".join(texts).split("\n")
@@ -134,7 +132,7 @@ async def test_under_pseudonyms_nothing_real_is_said_and_nothing_is_linked(
     w2: Week, empty: House
 ) -> None:
     names = await load_pseudonyms(empty.tables, b"a secret of sixteen")
-    data = under_pseudonyms(w2.modern.data, names)
+    data = under_pseudonyms(w2.data, names)
     shown = shown_subject(ReportRequest(ReportKind.GLOBAL, dashboard_url=DASHBOARD), names)
     text = render(shown, data, w2.directory, Form.SLACK)[""].decode()
     assert "UALICE" not in text
@@ -142,7 +140,7 @@ async def test_under_pseudonyms_nothing_real_is_said_and_nothing_is_linked(
 
 
 def test_without_its_address_the_dashboard_is_not_linked(w2: Week) -> None:
-    content = content_of(ReportRequest(ReportKind.GLOBAL), w2.modern.data, Directory())
+    content = content_of(ReportRequest(ReportKind.GLOBAL), w2.data, Directory())
     assert "dashboard" not in json.dumps(content.blocks)
 
 

@@ -20,7 +20,7 @@ async def service() -> AsyncIterator[PushService]:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    return load({"data": str(tmp_path / "data"), "profile": "compat"}, {})
+    return load({"data": str(tmp_path / "data")}, {})
 
 
 @pytest.fixture(scope="session")

@@ -44,7 +44,6 @@ async def server(tmp_path: Path) -> AsyncIterator[SmtpServer]:
 def settings_for(server: SmtpServer, folder: Path, **more: str) -> Settings:
     given = {
         "data": str(folder / "data"),
-        "profile": "compat",
         "mail_server": server.url,
         "mail_from": "stats@example.com",
         "mail_ca_file": str(server.ca_file),
@@ -252,7 +251,7 @@ async def test_an_address_stays_however_long_it_is_refused(
 
 
 async def test_without_a_server_it_is_said(office: Office, server: SmtpServer) -> None:
-    office.settings = load({"data": office.settings.data, "profile": "compat"}, {})
+    office.settings = load({"data": office.settings.data}, {})
     result = await office.announce()
     assert result == AnnounceResult(left=1, without_server=1)
     assert "mail_server is not set" in str(result)

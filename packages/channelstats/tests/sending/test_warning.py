@@ -49,7 +49,6 @@ async def test_each_is_told_once_in_the_week(
         settings = load(
             {
                 "data": str(tmp_path / "data"),
-                "profile": "compat",
                 "goals": "volume.messages <= 5, volume.messages >= 100",
                 "alerts": "volume.messages > 7, threads.unanswered > 0",
                 "mail_server": server.url,

@@ -17,7 +17,7 @@ from channelstats.sending.announcing import (
 from channelstats.settings import Settings
 from channelstats.stats import Options, Period
 from channelstats.views.report_data import load_report_data
-from support.channelstats.house import COMPAT, NOW, UTC, House
+from support.channelstats.house import NOW, UTC, House
 from support.clocks import ManualClock
 
 # ── weeks ─────────────────────────────────────────────────────────────────────────────────────────
@@ -69,7 +69,7 @@ async def test_a_store_without_messages_has_no_week(empty: House, settings: Sett
 
 async def message(of: House, start: date, days: int = 7) -> WeekMessage | None:
     period = Period(start, days, UTC)
-    return message_of(await load_report_data(of.tables, period, Options(COMPAT), now=int(NOW)))
+    return message_of(await load_report_data(of.tables, period, Options(), now=int(NOW)))
 
 
 async def test_a_week_is_told_in_numbers(example: House) -> None:

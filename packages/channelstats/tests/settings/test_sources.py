@@ -8,7 +8,7 @@ import pytest
 from channelstats.cli import make_parser as make_main_parser
 from channelstats.commands import COMMANDS
 from channelstats.commands.context import load_command, make_parser
-from channelstats.counting import Profile
+from channelstats.counting import Counting
 from channelstats.settings import OPTIONS, OptionGroup, SettingError, load, show_value
 from channelstats.settings.declaration import Source, is_loopback
 from channelstats.slack.rate_limits import AppKind
@@ -20,18 +20,18 @@ def test_without_anything_given_the_defaults_hold(tmp_path: Path) -> None:
     shown = {option.name: show_value(getattr(found, option.name)) for option in OPTIONS}
     expected = {of.name: show_value(of.default) for of in OPTIONS} | {"data": str(tmp_path)}
     assert shown == expected
-    assert found.counting.profile is Profile.MODERN
+    assert found.counting == Counting()
     assert found.file == tmp_path / "channelstats.sqlite"
 
 
 def test_a_flag_goes_before_the_environment_and_that_before_the_file(tmp_path: Path) -> None:
     (tmp_path / "channelstats.toml").write_text(
-        'profile = "compat"\nprefix = "file"\nslack_name = "file"\nmin_group = 3\n'
+        'week_start = "monday"\nprefix = "file"\nslack_name = "file"\nmin_group = 3\n'
         "include_bots = true\n"
     )
     environment = {"CHANNELSTATS_PREFIX": "environment", "CHANNELSTATS_SLACK_NAME": "environment"}
     found = load({"data": str(tmp_path), "slack_name": "flag"}, environment)
-    assert (found.slack_name, found.prefix, found.profile) == ("flag", "environment", "compat")
+    assert (found.slack_name, found.prefix, found.week_start) == ("flag", "environment", "monday")
     assert (found.min_group, found.include_bots) == (3, True)
 
 
@@ -49,7 +49,7 @@ def test_another_file_can_be_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('profil = "compat"', r"\.toml:1: unknown setting 'profil'; did you mean 'profile'\?$"),
+        ('prefx = "x"', r"\.toml:1: unknown setting 'prefx'; did you mean 'prefix'\?$"),
         ("prefix = 1.5", "prefix: expected a text, a number, true or false"),
         ("\n\nprefix =", r"\.toml:3: not TOML: invalid value$"),
         ("min_group = [1]", "min_group: expected a text, a number"),
@@ -185,13 +185,13 @@ def test_the_local_store_of_the_original_is_asked_for_exactly(value: str) -> Non
 
 
 def test_where_a_setting_came_from_is_known(tmp_path: Path) -> None:
-    (tmp_path / "channelstats.toml").write_text('profile = "compat"\nmin_group = 2\n')
+    (tmp_path / "channelstats.toml").write_text('week_start = "monday"\nmin_group = 2\n')
     found = load({"data": str(tmp_path), "min_group": "3"}, {"CHANNELSTATS_PORT": "1"}).sources
     assert found == {
         "data": Source("flag", "--data"),
         "min_group": Source("flag", "--min-group"),
         "port": Source("environment", "CHANNELSTATS_PORT"),
-        "profile": Source("file", f"{tmp_path / 'channelstats.toml'}:1"),
+        "week_start": Source("file", f"{tmp_path / 'channelstats.toml'}:1"),
     }
 
 

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from channelstats.counting import Counting, Profile
+from channelstats.counting import Counting
 from channelstats.stats import messages, report
 from support.channelstats import slow
 from support.channelstats.house import decoded, house
@@ -81,7 +81,7 @@ async def test_so_is_the_report_from_the_tables(seed: int, tmp_path: Path) -> No
     expected = slow.document(workspace, of)
     export = write_zip(workspace.files(), tmp_path / "export.zip")
     async with house(tmp_path, ZoneInfo(rng.choice(("UTC", "Pacific/Kiritimati")))) as opened:
-        configured = rng.choice((options.counting, Counting(Profile.COMPAT)))
-        await opened.take_in(export, configured, now=1_800_000_000)
+        configured = rng.choice((options.counting, Counting(include_bots=True)))
+        await opened.take_in(export, counting=configured, now=1_800_000_000)
         found = decoded(await opened.report(period, options))
     check({name: found[name] for name in found if name not in OURS}, expected)

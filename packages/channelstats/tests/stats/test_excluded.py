@@ -8,12 +8,12 @@ import pytest
 
 from channelstats.stats import Options, Period
 from channelstats.stats.document import document_of
-from support.channelstats.house import COMPAT, NOW, UTC, House, decoded
+from support.channelstats.house import NOW, UTC, House, decoded
 from support.clocks import ManualClock
 
 W1, W2 = (Period(date(2024, 3, day), 7, UTC) for day in (3, 10))
-WITHOUT_BOB = [Options(COMPAT, excluded_users=frozenset({name})) for name in ("UBOB", "bob")]
-WITHOUT_DEV = [Options(COMPAT, excluded_channels=frozenset({name})) for name in ("CDEV", "dev")]
+WITHOUT_BOB = [Options(excluded_users=frozenset({name})) for name in ("UBOB", "bob")]
+WITHOUT_DEV = [Options(excluded_channels=frozenset({name})) for name in ("CDEV", "dev")]
 
 
 @pytest.mark.parametrize("options", WITHOUT_BOB)
@@ -40,7 +40,7 @@ async def test_an_excluded_channel_is_nowhere(example: House, options: Options) 
 
 async def test_a_stored_report_is_that_of_who_was_excluded_then(example: House) -> None:
     clock, posters = ManualClock(NOW), []
-    for options in (Options(COMPAT), WITHOUT_BOB[0], Options(COMPAT)):
+    for options in (Options(), WITHOUT_BOB[0], Options()):
         document: Any = json.loads(await document_of(example.tables, W2, options, clock=clock))
         posters.append(document["statistics"]["posters"])
     assert posters == [3, 2, 3]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channelstats.counting import Counting, Profile
+from channelstats.counting import Counting
 from channelstats.stats.inputs import Options
 from channelstats.stats.messages import CountedMessages, LocalTimes, PeriodMessages, offsets
 from channelstats.stats.period import Period
@@ -26,9 +26,8 @@ REACTIONS = st.lists(st.builds(Reaction, NAMES, st.lists(USERS, min_size=1).map(
 
 def said(*, merge_skin_tones: bool = False, **fields: Any) -> PeriodMessages:
     item = {"ts": f"{PERIOD.begin}.000000", "slack_cid": "C1", "slack_uid": "UA"} | fields
-    counting = Counting(Profile.COMPAT)
-    counted_messages = CountedMessages(frame_of([item]), {}, counting)
-    local = LocalTimes({}, Options(counting), PERIOD.begin, PERIOD.end)
+    counted_messages = CountedMessages(frame_of([item]), {}, Counting())
+    local = LocalTimes({}, Options(), PERIOD.begin, PERIOD.end)
     return PeriodMessages(counted_messages, PERIOD, local, merge_skin_tones=merge_skin_tones)
 
 
@@ -74,8 +73,6 @@ ZONES = (
 SECONDS = st.integers(1_230_768_000, 1_893_456_000)
 """2009 to 2030."""
 
-COMPAT, MODERN = Options(Counting(Profile.COMPAT)), Options(Counting(Profile.MODERN))
-
 
 @given(st.sampled_from(ZONES), SECONDS, st.integers(0, 400 * 86_400), st.data())
 def test_offsets_are_those_of_zoneinfo(
@@ -89,10 +86,15 @@ def test_offsets_are_those_of_zoneinfo(
         assert timedelta(seconds=offset) == datetime.fromtimestamp(at, zone).utcoffset()
 
 
-def local(user: User, at: str, options: Options) -> tuple[str | None, int | None, int | None]:
+def local(user: User, at: str, default: str = "") -> tuple[str | None, int | None, int | None]:
     """Zone, weekday and hour of a message at that time."""
     seconds = int(datetime.fromisoformat(at).replace(tzinfo=UTC).timestamp())
-    times = LocalTimes({user.slack_uid: user}, options, seconds - 99_999, seconds + 99_999)
+    times = LocalTimes(
+        {user.slack_uid: user},
+        Options(default_timezone=default),
+        seconds - 99_999,
+        seconds + 99_999,
+    )
     schema = {"ts": pl.Int64(), "slack_uid": ID}
     frame = pl.DataFrame([(seconds * 1_000_000 + 999_999, user.slack_uid)], schema, orient="row")
     ((weekday, hour),) = times.added_to(frame).select("local_weekday", "local_hour").rows()
@@ -106,7 +108,7 @@ def test_clocks_that_change_between_messages_show_each_its_own_hour() -> None:
     seconds = range(first, first + 60 * 86_400, 9_000)
     rows = [(at * 1_000_000, f"U{zones[at // 9_000 % 4]}") for at in seconds]
     frame = pl.DataFrame(rows, {"ts": pl.Int64(), "slack_uid": ID}, orient="row")
-    times = LocalTimes(users, Options(Counting(Profile.MODERN)), seconds[0], seconds[-1])
+    times = LocalTimes(users, Options(), seconds[0], seconds[-1])
     found = times.added_to(frame).select("ts", "slack_uid", "local_weekday", "local_hour")
     for ts, uid, weekday, hour in found.iter_rows():
         zone = users[uid].tz
@@ -117,37 +119,25 @@ def test_clocks_that_change_between_messages_show_each_its_own_hour() -> None:
 ALICE = User("UALICE", tz="America/Los_Angeles", tz_offset=-25200)
 
 
-def test_compat_adds_the_stored_offset_and_modern_knows_the_season() -> None:
-    assert local(ALICE, "2024-03-04 17:30", COMPAT) == ("America/Los_Angeles", 0, 10)
-    assert local(ALICE, "2024-03-04 17:30", MODERN) == ("America/Los_Angeles", 0, 9)
-    assert local(ALICE, "2024-03-11 17:30", MODERN) == ("America/Los_Angeles", 0, 10)
+def test_a_local_time_knows_the_season() -> None:
+    assert local(ALICE, "2024-03-04 17:30") == ("America/Los_Angeles", 0, 9)
+    assert local(ALICE, "2024-03-11 17:30") == ("America/Los_Angeles", 0, 10)
 
 
 @pytest.mark.parametrize(("at", "hour"), [("2024-03-10 09:59:59", 1), ("2024-03-10 10:00:00", 3)])
 def test_clocks_change_at_their_very_second(at: str, hour: int) -> None:
-    assert local(ALICE, at, MODERN) == ("America/Los_Angeles", 6, hour)
+    assert local(ALICE, at) == ("America/Los_Angeles", 6, hour)
 
 
 @pytest.mark.parametrize(
-    ("user", "compat", "modern"),
-    [
-        (User("U1", tz="Europe/Berlin"), None, "Europe/Berlin"),
-        (User("U1", tz_offset=3600), None, None),
-        (User("U1"), None, None),
-        (User("U1", tz="Mars/Olympus", tz_offset=3600), "Mars/Olympus", None),
-    ],
+    "user",
+    [User("U1", tz_offset=3600), User("U1"), User("U1", tz="Mars/Olympus", tz_offset=3600)],
 )
-def test_authors_without_a_zone_are_left_out(
-    user: User, compat: str | None, modern: str | None
-) -> None:
-    for options, expected in ((COMPAT, compat), (MODERN, modern)):
-        zone, weekday, hour = local(user, "2024-03-04 17:30", options)
-        assert zone == expected
-        assert (weekday is None) == (hour is None) == (expected is None)
+def test_authors_without_a_zone_are_left_out(user: User) -> None:
+    assert local(user, "2024-03-04 17:30") == (None, None, None)
 
 
-def test_a_default_zone_is_for_those_without_one_in_modern_alone() -> None:
-    compat = Options(COMPAT.counting, "Asia/Kolkata")
-    modern = Options(MODERN.counting, "Asia/Kolkata")
-    assert local(User("U1"), "2024-03-04 17:30", modern) == ("Asia/Kolkata", 0, 23)
-    assert local(User("U1"), "2024-03-04 17:30", compat) == (None, None, None)
+def test_a_default_zone_is_for_those_without_one() -> None:
+    assert local(User("U1"), "2024-03-04 17:30", "Asia/Kolkata") == ("Asia/Kolkata", 0, 23)
+    berlin = User("U1", tz="Europe/Berlin")
+    assert local(berlin, "2024-03-04 17:30", "Asia/Kolkata") == ("Europe/Berlin", 0, 18)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from channelstats.counting import Counting, Profile
+from channelstats.counting import Counting
 from channelstats.stats import Inputs, Options, Period, report
 from channelstats.stats.measures import authors_of_half, half, median
 from channelstats.tables.columns import MESSAGES
@@ -50,7 +50,7 @@ def document(rows: list[dict[str, Any]]) -> Any:
     users = {
         uid: User(uid, tz=tz, tz_offset=0) for uid, tz in zip(("UA", "UB", "UC"), TZ, strict=True)
     }
-    options = Options(Counting(Profile.COMPAT))
+    options = Options(Counting())
     return decoded(report(Inputs(frame_of(rows), users), PERIOD, options, generated_at=0))
 
 

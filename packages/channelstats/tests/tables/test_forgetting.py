@@ -8,7 +8,7 @@ from channelstats.stats import Options, Period
 from channelstats.tables import Tables
 from channelstats.tables.exclusion import Forgotten, digest, forget_person
 from channelstats.tables.marks import MarkState
-from support.channelstats.house import COMPAT, EXAMPLE, NOW, UTC, House
+from support.channelstats.house import EXAMPLE, NOW, UTC, House
 from support.clocks import ManualClock
 
 WEEK = Period(date(2024, 3, 10), 7, UTC)
@@ -21,7 +21,7 @@ async def known(example: House) -> House:
     await example.tables.user_hash.add(["UALICE", "UBOB"])
     await example.tables.users_created.add([("UBOB", 1_500_000_000)])
     await example.tables.reports.put("2024-03-10-7", "a report on UBOB")
-    await example.report(WEEK, Options(COMPAT))
+    await example.report(WEEK, Options())
     marks = example.tables.marks
     await marks.put("newcomer UBOB", MarkState.DONE, int(NOW), "UCARA")
     await marks.put("newcomer UDAVE", MarkState.DONE, int(NOW), "UBOB")

@@ -2,10 +2,11 @@
 
 from datetime import date
 
+from channelstats.counting import Counting
 from channelstats.tables.directory import FirstPost
 from channelstats.tables.exclusion import remove_before
 from channelstats.tables.first_posts import rebuild
-from support.channelstats.house import COMPAT, EXAMPLE, House
+from support.channelstats.house import EXAMPLE, House
 
 
 async def removed(house: House, first: date) -> dict[str, int]:
@@ -54,7 +55,7 @@ async def test_first_posts_that_are_made_anew_keep_those_of_removed_messages(
     await removed(example, date(2024, 3, 10))
     wrong = FirstPost("1710369900.001300", "CDEV")  # which is stored, and Alice's
     await example.tables.first_posts.put([("UDAVE", wrong)])
-    await rebuild(example.tables, COMPAT)
+    await rebuild(example.tables, Counting())
     assert await example.items("FirstPost") == before
 
 

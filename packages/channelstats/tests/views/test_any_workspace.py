@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from channelstats.counting import Counting, Profile
+from channelstats.counting import Counting
 from channelstats.stats import Inputs, Options, Period
 from channelstats.stats.conversation import huddles
 from channelstats.tables.configuration import Counts
@@ -113,7 +113,7 @@ def workspace(*messages: Raw, users: dict[str, User] | None = None) -> Dashboard
     return DashboardData(
         Inputs(inputs.messages, users or {}, inputs.channels),
         WEEK,
-        Options(Counting(Profile.MODERN)),
+        Options(Counting()),
     )
 
 

@@ -12,7 +12,7 @@ from channelstats.views.loading import DashboardData
 from channelstats.views.model import Tiles
 from channelstats.views.report_data import ReportData
 from channelstats.views.reports import ReportKind, ReportRequest, report_on
-from support.channelstats.house import MODERN, UTC
+from support.channelstats.house import UTC
 from support.channelstats.inputs import inputs_of
 from support.channelstats.views import look
 from support.channelstats.workspace import Raw, Workspace
@@ -52,7 +52,7 @@ def data() -> DashboardData:
     users: list[Raw] = [{"id": "UBOT", "name": "bot", "is_bot": True}]
     channels: list[Raw] = [{"id": cid, "name": cid.lower(), "created": 1} for cid in messages]
     workspace = Workspace(users=users, channels=channels, messages=messages)
-    return DashboardData(inputs_of(workspace), WEEK, Options(MODERN))
+    return DashboardData(inputs_of(workspace), WEEK, Options())
 
 
 def test_each_channel_has_its_files_joins_and_leaves(data: DashboardData) -> None:
@@ -84,7 +84,9 @@ def test_of_a_channel_where_nobody_came_or_went_nothing_is_drawn(data: Dashboard
 
 def test_the_report_of_a_channel_and_its_table_have_them(data: DashboardData) -> None:
     of, wanted = ReportData(data, made_at=0), ReportRequest(ReportKind.CHANNEL, "C1")
-    [section] = [part for part in report_on(wanted, of).sections if part.beyond]
+    [section] = [
+        part for part in report_on(wanted, of).sections if part.title == "Files, joins and leaves"
+    ]
     [tiles] = section.parts
     assert isinstance(tiles, Tiles)
     assert [(of.name, of.change and of.change["cur"]) for of in tiles.tiles] == [

@@ -14,7 +14,7 @@ import pytest
 from channelstats.stats import Options
 from channelstats.views.loading import DashboardData, load
 from channelstats.views.model import Choice
-from support.channelstats.house import COMPAT, copied_house
+from support.channelstats.house import copied_house
 from support.channelstats.views import Looked, look
 
 A, B, C = "UALICE", "UBOB", "UCARA"
@@ -23,7 +23,7 @@ W2 = Choice(date(2024, 3, 10), date(2024, 3, 16))
 
 async def _loaded(taken_in: Path, folder: Path) -> DashboardData:
     async with copied_house(taken_in, folder) as opened:
-        return await load(opened.tables, W2, Options(COMPAT))
+        return await load(opened.tables, W2, Options())
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,7 @@ reports.
 
 @pytest.fixture(scope="module")
 def data() -> DashboardData:
-    return random_workspace(100, 30)
+    return random_workspace(105, 30)
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from channelstats.views.goals import Bound, Measured, figures, measure_week, par
 from channelstats.views.loading import load
 from channelstats.views.model import VIEWS, Choice, Kind
 from channelstats.views.registry import view_of
-from support.channelstats.house import COMPAT, UTC, House
+from support.channelstats.house import UTC, House
 
 W2 = Period(date(2024, 3, 10), 7, UTC)
 
@@ -63,7 +63,7 @@ def test_a_bound_holds_where_its_sign_says(sign: str, holding: tuple[int, ...]) 
 
 async def test_every_tile_of_a_view_is_a_figure_of_its_kind(example: House) -> None:
     choice = Choice(W2.start, W2.last)
-    data = await load(example.tables, choice, Options(COMPAT))
+    data = await load(example.tables, choice, Options())
     for name in VIEWS:
         for tile in view_of(name, data, choice).tiles:
             known = figures()[f"{name}.{tile.name}"]
@@ -76,7 +76,7 @@ async def test_the_figures_of_a_week_are_measured_in_their_order(example: House)
         Bound("people.posters", ">=", 3),
         Bound("channels.private", ">=", 5),
     ]
-    goals, alerts = await measure_week(example.tables, W2, wanted, wanted[1:2], Options(COMPAT))
-    assert await measure_week(example.tables, W2, [], [], Options(COMPAT)) == ([], [])
+    goals, alerts = await measure_week(example.tables, W2, wanted, wanted[1:2], Options())
+    assert await measure_week(example.tables, W2, [], [], Options()) == ([], [])
     assert [(goal.value, goal.holds) for goal in goals] == [(50.0, False), (3, True), (None, None)]
     assert alerts == [Measured(wanted[1], figures()["people.posters"].title, Kind.COUNT, 3)]

@@ -21,7 +21,7 @@ from channelstats.views.loading import MOST_DAYS, DashboardData, load, load_memb
 from channelstats.views.model import VIEWS, Choice, ChoiceError
 from channelstats.views.registry import view_of
 from channelstats.views.report_data import load_report_data
-from support.channelstats.house import MODERN, House, house
+from support.channelstats.house import House, house
 from support.channelstats.inputs import inputs_of, wanted
 from support.channelstats.random_workspace import Maker, settings
 from support.channelstats.views import Looked, comparable, everything, look
@@ -32,7 +32,7 @@ FIRST = date(2024, 3, 10)
 
 
 async def test_the_members_of_a_channel_are_those_read_last(example: House) -> None:
-    chosen, options = Choice(FIRST, FIRST, "CGEN"), Options(MODERN)
+    chosen, options = Choice(FIRST, FIRST, "CGEN"), Options()
     members = await load_members(example.tables, chosen, options)
     assert members == ("UALICE", "UBOB", "UCARA")
     without = replace(options, excluded_users=frozenset({"bob"}))
@@ -53,7 +53,7 @@ async def test_views_of_what_was_read_are_those_of_everything(seed: int, tmp_pat
     period, options = wanted(of)
     export = write_zip(workspace.files(), tmp_path / "export.zip")
     async with house(tmp_path, ZoneInfo(of.zone)) as opened:
-        await opened.take_in(export, options.counting, now=1_800_000_000)
+        await opened.take_in(export, counting=options.counting, now=1_800_000_000)
         read = await load(opened.tables, Choice(period.start, period.last), options)
     of_all = DashboardData(inputs_of(workspace), period, options)
     # When people were counted, what members an export has and since when messages are known is not
@@ -81,19 +81,19 @@ async def test_views_of_what_was_read_are_those_of_everything(seed: int, tmp_pat
 )
 async def test_days_that_cannot_be_shown_are_refused(empty: House, last: date, said: str) -> None:
     with pytest.raises(ChoiceError, match=said):
-        await load(empty.tables, Choice(FIRST, last), Options(MODERN))
+        await load(empty.tables, Choice(FIRST, last), Options())
 
 
 @pytest.mark.parametrize("day", [date.min, date(1999, 12, 31), date(2200, 1, 1), date.max])
 async def test_days_beyond_all_messages_are_refused(empty: House, day: date) -> None:
     with pytest.raises(ChoiceError, match="days lie between"):
-        await load(empty.tables, Choice(day, day), Options(MODERN))
+        await load(empty.tables, Choice(day, day), Options())
 
 
 @pytest.mark.slow
 async def test_the_most_days_of_nothing_can_be_read(empty: House) -> None:
     last = FIRST + (MOST_DAYS - 1) * DAY
-    data = await load(empty.tables, Choice(FIRST, last), Options(MODERN))
+    data = await load(empty.tables, Choice(FIRST, last), Options())
     for name in VIEWS:
         assert view_of(name, data, everything(data)).notes
 
@@ -105,14 +105,14 @@ async def test_the_most_days_of_nothing_can_be_read(empty: House) -> None:
 async def test_newcomers_are_followed_over_the_whole_period(
     empty: House, weeks: int, rows: int, title: str
 ) -> None:
-    data = await load(empty.tables, Choice(FIRST, FIRST + (7 * weeks - 1) * DAY), Options(MODERN))
+    data = await load(empty.tables, Choice(FIRST, FIRST + (7 * weeks - 1) * DAY), Options())
     cohorts = Looked(view_of("newcomers", data, everything(data))).tables["cohorts"]
     assert cohorts.rows.height == rows
     assert cohorts.columns[-1].name == title
 
 
 async def test_a_view_is_of_the_days_that_were_read(empty: House) -> None:
-    data = await load(empty.tables, Choice(FIRST, FIRST), Options(MODERN))
+    data = await load(empty.tables, Choice(FIRST, FIRST), Options())
     with pytest.raises(ChoiceError, match="days are those from 2024-03-10 to 2024-03-10"):
         view_of("volume", data, Choice(FIRST, FIRST + DAY))
     with pytest.raises(KeyError):
@@ -123,13 +123,13 @@ async def test_more_messages_than_fit_are_refused(
     example: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     choice = Choice(FIRST, FIRST + 6 * DAY)
-    read = await load(example.tables, choice, Options(MODERN))
+    read = await load(example.tables, choice, Options())
     messages = read.inputs.messages.height
     monkeypatch.setattr(reading, "MOST_MESSAGES", messages - 1)
     with pytest.raises(ChoiceError, match=f"more than {messages - 1} messages .* fewer days"):
-        await load(example.tables, choice, Options(MODERN))
+        await load(example.tables, choice, Options())
     monkeypatch.setattr(reading, "MOST_MESSAGES", messages)
-    assert (await load(example.tables, choice, Options(MODERN))).inputs.messages.height
+    assert (await load(example.tables, choice, Options())).inputs.messages.height
 
 
 async def test_where_there_is_too_much_newcomers_are_followed_over_fewer_weeks(
@@ -138,9 +138,9 @@ async def test_where_there_is_too_much_newcomers_are_followed_over_fewer_weeks(
     choice = Choice(FIRST, FIRST + 6 * DAY)
     long_ago = MessageRow("CGEN", "1705320000.000000", "UALICE")  # eight weeks before
     await example.tables.messages.write([long_ago])
-    whole = await load(example.tables, choice, Options(MODERN))
+    whole = await load(example.tables, choice, Options())
     monkeypatch.setattr(reading, "MOST_MESSAGES", whole.inputs.messages.height - 1)
-    data = await load(example.tables, choice, Options(MODERN))
+    data = await load(example.tables, choice, Options())
     assert (whole.cohorts, data.cohorts) == (12, 5)
     assert data.inputs.messages.height == whole.inputs.messages.height - 1
     cohorts = Looked(view_of("newcomers", data, choice)).tables["cohorts"]
@@ -174,7 +174,7 @@ async def test_a_year_of_more_than_a_million_messages_is_shown(
 
     monkeypatch.setattr(empty.tables.messages, "of_days", of_days)
     choice = Choice(FIRST - (days - 1) * DAY, FIRST)
-    data = await load(empty.tables, choice, Options(MODERN))
+    data = await load(empty.tables, choice, Options())
     assert look("volume", data).number("messages") == rows
 
 
@@ -183,12 +183,12 @@ async def test_where_there_is_too_much_a_channel_is_read_alone(
 ) -> None:
     of_channel = Choice(FIRST, FIRST + 6 * DAY, channel="CDEV")
     everything = Choice(of_channel.first, of_channel.last)
-    whole = await load(example.tables, everything, Options(MODERN))
+    whole = await load(example.tables, everything, Options())
     here = whole.inputs.messages.filter(slack_cid="CDEV").height
     monkeypatch.setattr(reading, "MOST_MESSAGES", here)
     with pytest.raises(ChoiceError, match="choose fewer days, or a channel"):
-        await load(example.tables, everything, Options(MODERN))
-    alone = await load(example.tables, of_channel, Options(MODERN))
+        await load(example.tables, everything, Options())
+    alone = await load(example.tables, of_channel, Options())
     assert alone.inputs.messages.height == here
     for name in VIEWS:
         one, other = (comparable(view_of(name, of, of_channel)) for of in (alone, whole))
@@ -210,7 +210,7 @@ def test_days_that_are_not_known_whole_are_not_compared(
         inputs_of(Maker(random.Random(1), settings(random.Random(1))).workspace(60)),
         history=History(first, last),
     )
-    data = DashboardData(inputs, Period(FIRST, 7, ZoneInfo("UTC")), Options(MODERN))
+    data = DashboardData(inputs, Period(FIRST, 7, ZoneInfo("UTC")), Options())
     found = look("overview", data)
     states = {tile.change["state"] for tile in found.view.tiles if tile.change is not None}
     assert ("not_compared" not in states) == compared
@@ -238,8 +238,8 @@ async def test_a_report_says_the_same_is_to_be_done_as_the_dashboard(empty: Hous
     )
     await empty.tables.messages.close_days()
     choice = Choice(said_in.start, said_in.last)
-    view = view_of("todo", await load(empty.tables, choice, Options(MODERN)), choice)
-    report = await load_report_data(empty.tables, said_in, Options(MODERN), now=said_in.end)
+    view = view_of("todo", await load(empty.tables, choice, Options()), choice)
+    report = await load_report_data(empty.tables, said_in, Options(), now=said_in.end)
     found = report.to_do.filter(action="Write to").to_dicts()
     assert found == view.tables[0].rows.filter(action="Write to").to_dicts()
     assert [(row["person"], row["reason"]) for row in found] == [

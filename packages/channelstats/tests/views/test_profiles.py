@@ -10,7 +10,7 @@ from channelstats.tables.columns import IS_REPLY
 from channelstats.views.loading import DashboardData
 from channelstats.views.model import PROFILES, Choice, ChoiceError
 from channelstats.views.registry import view_of
-from support.channelstats.house import MODERN, UTC
+from support.channelstats.house import UTC
 from support.channelstats.inputs import inputs_of
 from support.channelstats.views import (
     Looked,
@@ -43,7 +43,7 @@ def workspace(**messages: list[Raw]) -> DashboardData:
         {"id": cid, "name": cid.lower(), "created": 1, "members": []} for cid in messages
     ]
     made = Workspace(channels=channels, messages=messages)
-    return DashboardData(inputs_of(made), WEEK, Options(MODERN))
+    return DashboardData(inputs_of(made), WEEK, Options())
 
 
 def steps(data: DashboardData, person: str) -> dict[str, tuple[str, str]]:

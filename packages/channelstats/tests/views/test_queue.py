@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 
 import pytest
 
-from channelstats.counting import Counting, Profile
+from channelstats.counting import Counting
 from channelstats.stats import Inputs, Options
 from channelstats.stats.period import History
 from channelstats.tables.directory import Channel, User
@@ -37,7 +37,7 @@ def looked(
     found = inputs_of(Workspace(channels=channels, messages=messages))
     known = {cid: Channel(cid, cid, is_archived=cid in archived) for cid in messages}
     inputs = Inputs(found.messages, users or {}, known, history=history)
-    data = DashboardData(inputs, WEEK, Options(Counting(Profile.MODERN)))
+    data = DashboardData(inputs, WEEK, Options(Counting()))
     more = {"smallest_group": smallest_group, "marks": marks or {}}
     return look(view, data, channel, person, **more)
 

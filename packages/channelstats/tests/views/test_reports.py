@@ -49,9 +49,7 @@ def test_the_workspace(of: ReportData, document: Any) -> None:
         assert changes == [figures[name] for name in names]
     ranks = {uid: of["rank"] for uid, of in document["user_stats"].items() if of["count"][0]}
     everybody = sorted(ranks, key=ranks.__getitem__)
-    half = document["statistics"]["50percent users for words"]
-    listed = half if document["profile"] == "compat" else everybody
-    assert [row[1] for row in rows(made, "people")] == listed[:20]
+    assert [row[1] for row in rows(made, "people")] == everybody[:20]
     for row in rows(made, "people"):
         assert row[2] == compared["users"][row[1]]["words"]
         assert row[-1] == compared["users"][row[1]]["cum_percent_of_words"]

@@ -9,7 +9,7 @@ from channelstats.stats import Options, Period
 from channelstats.views.loading import DashboardData, ViewRequest
 from channelstats.views.model import VIEWS, ChoiceError, Kind
 from support.cases import cases
-from support.channelstats.house import MODERN, UTC
+from support.channelstats.house import UTC
 from support.channelstats.inputs import inputs_of
 from support.channelstats.views import Looked, everything, look
 from support.channelstats.workspace import Raw, Workspace
@@ -34,7 +34,7 @@ def workspace(big: str = "ABC", small: str = "AB") -> DashboardData:
         {"id": cid, "name": cid.lower(), "created": 1, "members": []} for cid in messages
     ]
     workspace = Workspace(channels=channels, messages=messages)
-    return DashboardData(inputs_of(workspace), WEEK, Options(MODERN))
+    return DashboardData(inputs_of(workspace), WEEK, Options())
 
 
 def cells(view: Looked, *kinds: Kind) -> set[str]:

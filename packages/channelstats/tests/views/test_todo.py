@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from channelstats.counting import Counting, Profile
+from channelstats.counting import Counting
 from channelstats.days import DAY
 from channelstats.stats import Inputs, Options
 from channelstats.stats.period import History
@@ -33,7 +33,7 @@ def todo(
     found = inputs_of(Workspace(channels=channels, messages=messages))
     known = {cid: Channel(cid, cid, is_archived=cid == archived) for cid in messages}
     inputs = Inputs(found.messages, users or {}, known, history=history)
-    data = DashboardData(inputs, WEEK, Options(Counting(Profile.MODERN)))
+    data = DashboardData(inputs, WEEK, Options(Counting()))
     shown = look("todo", data, channel, person, smallest_group=smallest_group)
     return {name: shown.rows(name) for name in shown.tables}
 
@@ -111,7 +111,7 @@ def test_nobody_is_said_to_have_stayed_where_the_days_before_were_not_read() -> 
     found = inputs_of(Workspace(messages={"C1": [said(1, "UA")]}))
     for first, is_known in ((WEEK.previous.start, True), (WEEK.start, False)):
         inputs = replace(found, history=History(first, WEEK.last))
-        data = DashboardData(inputs, WEEK, Options(Counting(Profile.MODERN)))
+        data = DashboardData(inputs, WEEK, Options(Counting()))
         empty = {of.title: of.empty for of in look("todo", data).view.sections}
         unknown = [empty[name].startswith("Not known") for name in _OF_THE_DAYS_BEFORE]
         assert unknown == [not is_known] * 2

@@ -2,7 +2,7 @@
 
 import pytest
 
-from channelstats.counting import Counting, Profile
+from channelstats.counting import Counting
 from channelstats.days import DAY
 from channelstats.stats import Inputs, Options
 from channelstats.stats.period import History
@@ -19,7 +19,7 @@ def looked(
     channels = [{"id": "C1", "name": "one", "created": 1, "members": []}]
     found = inputs_of(Workspace(channels=channels, messages={"C1": messages}))
     inputs = Inputs(found.messages, {}, found.channels, history=history)
-    data = DashboardData(inputs, WEEK, Options(Counting(Profile.MODERN)))
+    data = DashboardData(inputs, WEEK, Options(Counting()))
     return look("newcomers", data, channel, person)
 
 

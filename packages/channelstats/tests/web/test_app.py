@@ -37,7 +37,6 @@ from keytables import Unavailable
 from support.channelstats.dashboard import SECRET, Dashboard, dashboard
 from support.channelstats.dated import row
 from support.channelstats.house import (
-    COMPAT,
     EXAMPLE,
     NOW,
     UTC,
@@ -162,7 +161,7 @@ async def own(example: House, tmp_path: Path) -> AsyncIterator[Dashboard]:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def views(shared: dict[str, Dashboard]) -> dict[str, Page]:
     """What the pages of the week are to show."""
-    data = await load(shared["board"].house.tables, CHOICE, Options(COMPAT))
+    data = await load(shared["board"].house.tables, CHOICE, Options())
     return {name: view_of(name, data, CHOICE) for name in VIEWS}
 
 

@@ -50,7 +50,7 @@ async def opener(example: House, clock: ManualClock) -> AsyncIterator[Opener]:
     opened: list[DashboardService] = []
 
     def open_service(secret: bytes | None = None, **settings: str) -> DashboardService:
-        known = load({"profile": "compat", **settings}, {})
+        known = load(settings, {})
         opened.append(DashboardService(example.tables, known, clock=clock, secret=secret))
         return opened[-1]
 
@@ -175,7 +175,7 @@ async def test_a_choice_that_no_button_offers_is_made_when_asked_for(
 async def test_what_is_marked_is_left_out_of_a_prepared_page(
     questions: House, clock: ManualClock, makings: list[str]
 ) -> None:
-    settings = load({"profile": "compat"}, {})
+    settings = load({}, {})
     first = DashboardService(questions.tables, settings, clock=clock)
     await first.prepare({DAYS: [TO_DO]})
     makings.clear()
@@ -198,7 +198,6 @@ OTHER_SETTINGS: Final[tuple[dict[str, Any], ...]] = (
     {"min_group": "3"},
     {"exclude_users": "UBOB"},
     {"exclude_channels": "CDEV"},
-    {"profile": "modern"},
     {"include_bots": "yes"},
     {"merge_skin_tones": "yes"},
     {"default_timezone": "Asia/Tokyo"},
@@ -423,7 +422,7 @@ async def test_an_empty_store_has_nothing_to_prepare(tmp_path: Path, clock: Manu
 @pytest.fixture
 async def real(tmp_path: Path, clock: ManualClock) -> AsyncIterator[DashboardService]:
     """A service over the store that its settings name, which another process can open."""
-    settings = load({"data": str(tmp_path / "data"), "profile": "compat"}, {})
+    settings = load({"data": str(tmp_path / "data")}, {})
     opening = Tables.opened(
         settings.store_url, settings.prefix, ZoneInfo("UTC"), settings.folder, clock
     )

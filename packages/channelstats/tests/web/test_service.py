@@ -33,7 +33,7 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 def service(example: House, tmp_path: Path, clock: ManualClock) -> DashboardService:
-    settings = load({"data": str(tmp_path), "profile": "compat"}, {})
+    settings = load({"data": str(tmp_path)}, {})
     return DashboardService(example.tables, settings, clock=clock)
 
 

@@ -1,7 +1,7 @@
 """The commands: a module for each idea, with its arguments and what it does.
 
     context        what a command is, what it is given, and how it is run
-    import_        import-export, import-members, migrate
+    import_        import-export, import-members
     sync           sync
     report         report
     serve, demo    the dashboard, over the store or over a made-up workspace
@@ -68,9 +68,6 @@ COMMANDS: Final = (
         "import-members",
         "import when accounts were created, from Slack's list of members",
         "import_",
-    ),
-    ListedCommand(
-        "migrate", "import the tables of the original program, or of another store", "import_"
     ),
     ListedCommand("forget", "remove a person from the store for good", "maintain"),
     ListedCommand("doctor", "check the store, the settings and the tokens", "doctor"),

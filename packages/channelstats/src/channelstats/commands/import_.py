@@ -1,12 +1,11 @@
-"""Commands that take data in from files and from other tables: import-export, import-members
-and migrate.
+"""Commands that take data in from files: import-export and import-members.
 
 Rule: what cannot be used is named, a line each, and the rest is taken in.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, closing
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
@@ -27,13 +26,10 @@ from channelstats.ingest.export_import import (
     ImportOptions,
     ImportResult,
 )
-from channelstats.ingest.migration import Migration, NothingThere, open_source
 from channelstats.settings import OptionGroup
 from channelstats.slack.export import Export
 from channelstats.slack.export_layout import ChannelKind
-from channelstats.tables import Tables
 from channelstats.tables.exclusion import Exclusions
-from keytables.stores import SqliteUrl, open_engine, parse_store
 
 _OPTIONAL: Final = {
     ("private channel", "--include-private"): (ChannelKind.PRIVATE,),
@@ -147,63 +143,3 @@ async def import_members(context: CommandContext) -> int:
         context.complain(problem)
     context.say(f"read: {many(len(read.created), 'account')}, {new:,} new or earlier than known")
     return context.exit_code
-
-
-@command(
-    argument(
-        "--from",
-        dest="source",
-        required=True,
-        metavar="STORE",
-        help="store to read: sqlite:///PATH, dynamodb://REGION or postgresql://HOST/DATABASE",
-    ),
-    argument(
-        "--from-prefix",
-        default="channelstats",
-        metavar="TEXT",
-        help="prefix of the names of its tables; channelstats",
-    ),
-    groups=(OptionGroup.COUNTING, OptionGroup.PRIVACY),
-)
-async def migrate(context: CommandContext) -> int:
-    settings = context.settings
-
-    async with _source(context) as source, context.open_for_import() as tables:
-        with context.following("reading tables", " read") as on_event:
-            result = await Migration(
-                source,
-                tables,
-                clock=context.clock,
-                counting=settings.counting,
-                excluded=settings.exclude_users,
-                excluded_channels=settings.exclude_channels,
-                on_event=on_event,
-            ).run()
-        parts = []
-        for what, number in result.read.items():
-            new = f" ({result.changed:,} new or changed)" if what == "messages" else ""
-            parts.append(f"{number:,} {what}{new}")
-        context.say(f"read: {', '.join(parts) or 'nothing'}")
-    return context.exit_code
-
-
-@asynccontextmanager
-async def _source(context: CommandContext) -> AsyncIterator[Tables]:
-    """The tables to read from, which are never written to."""
-    settings = context.settings
-    url, prefix = context.arguments.source, context.arguments.from_prefix
-    try:
-        store, own = parse_store(url), parse_store(settings.store_url)
-    except ValueError as error:
-        context.wrong_usage(f"--from: {error}")
-    if store == own and prefix == settings.prefix:
-        context.wrong_usage("--from: these are the tables to write to")
-    if isinstance(store, SqliteUrl) and not await asyncio.to_thread(Path(store.path).is_file):
-        raise Failure(f"--from: {store.path}: there is no such file")
-    engine = await open_engine(url, clock=context.clock)
-    try:
-        yield await open_source(engine, prefix, context.zone)
-    except NothingThere as error:
-        raise Failure(f"--from: {error}") from None
-    finally:
-        await engine.close()

@@ -10,7 +10,6 @@ order they come.
     sync             the Web API → every table: users, channels, messages
     sync_messages    its messages, many channels at once
     channel_reading  what the Web API says now about the messages of one channel
-    migration        another installation's tables, the original's above all → every table
     accounts         Slack's list of members → when accounts were made
 
     runs             what they share: who is left out, what is reported; options and checkpoints

@@ -26,7 +26,6 @@ from channelstats.views.model import (
     Column,
     Heat,
     Kind,
-    Layout,
     Line,
     Link,
     Page,
@@ -163,7 +162,7 @@ class _PageContext:
     def is_narrow(self, section: Section) -> bool:
         """Whether two of them fit side by side."""
         tables = section.tables
-        short = all(len(of.columns) < 3 and of.layout is not Layout.BARS for of in tables)
+        short = all(len(of.columns) < 3 and not of.is_histogram for of in tables)
         return section.chart is None and bool(tables) and short
 
     def draw(self, chart: Chart) -> Markup:

@@ -1,54 +1,29 @@
-"""A page as Slack blocks, and blocks as messages that Slack takes: a few sentences, or under the
-profile compat all of it as the original posted it, with emoji that only its workspace had.
+"""The digest of a report as Slack blocks, and blocks as messages that Slack takes.
 
 Rule: people and channels are mentions, and Slack shows their names; where IDs are not real ones the
 names are text and mention nobody. At most 50 blocks and 10,000 characters a message, fewer than
 Slack's own undocumented limit; a later message is a reply to the first.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 import msgspec
 
-from channelstats.counting import Profile
 from channelstats.render.names import Directory
 from channelstats.render.text import line_text
-from channelstats.render.words import change_words, figure_text, number_text, plural
+from channelstats.render.words import change_words, figure_text, plural
 from channelstats.stats.quantities import Change, alone
 from channelstats.views.digest import digest_of
-from channelstats.views.model import (
-    NUMERIC,
-    Cell,
-    Kind,
-    Layout,
-    Line,
-    Link,
-    Page,
-    Part,
-    Section,
-    Span,
-    Table,
-    Text,
-    Tile,
-    Tiles,
-)
+from channelstats.views.model import Cell, Kind, Line, Link, Page, Span, Text
 from channelstats.views.report_data import ReportData
-from channelstats.views.reports import ReportRequest, report_on
+from channelstats.views.reports import ReportRequest
 
 SlackBlock: TypeAlias = dict[str, object]
-NumberText: TypeAlias = Callable[[Change, Kind, str], str]
-"""How a number is written of a kind, with how it changed; the text is what is counted, for one."""
 
-DIVIDER: Final[SlackBlock] = {"type": "divider"}
 LONGEST_TEXT: Final = 3000
-LONGEST_FIELD: Final = 2000
-MOST_FIELDS: Final = 10
-"""Of one section."""
 MOST_BLOCKS: Final = 50
 MOST_CHARACTERS: Final = 10_000
-
-_BOLD: Final = frozenset({Kind.COUNT, Kind.NUMBER, Kind.PERCENT})
 
 
 def escaped(text: str) -> str:
@@ -56,70 +31,17 @@ def escaped(text: str) -> str:
 
 
 class _Slack:
-    def __init__(self, names: Directory, number_text: NumberText) -> None:
-        self._names, self._number_text = names, number_text
+    def __init__(self, names: Directory) -> None:
+        self._names = names
 
     def page(self, page: Page) -> Iterator[SlackBlock]:
         title = f"*{self.line(page.title)}*"
         yield from _texts(f"{title}\n{page.period}" if page.period else title)
-        if page.about:
-            yield from _texts(escaped(page.about))
         for part in page.lead:
-            yield from self.part(part)
-        for section in page.sections:
-            if not section.beyond:
-                yield from self.section(section)
-        if page.notes:
-            yield from _texts("\n".join(map(escaped, page.notes)))
+            if isinstance(part, Text):
+                yield from _texts("\n".join(map(self.line, part.lines)))
         if page.dashboard:
             yield from _texts(f"<{escaped(page.dashboard)}|More in the dashboard>")
-
-    def section(self, section: Section) -> Iterator[SlackBlock]:
-        if section.rule_before:
-            yield DIVIDER
-        if not section.silent:
-            note = f" ({escaped(section.note)})" if section.note else ""
-            yield from _texts(f"*{escaped(section.title)}*{note}")
-        for part in section.parts:
-            yield from self.part(part)
-        if section.rule_after:
-            yield DIVIDER
-
-    def part(self, part: Part) -> Iterator[SlackBlock]:
-        """Charts are left out: the table they are drawn from is there."""
-        if isinstance(part, Text):
-            yield from _texts("\n".join(map(self.line, part.lines)))
-        elif isinstance(part, Tiles):
-            yield from _texts("\n".join(map(self.tile, part.tiles)))
-        elif isinstance(part, Table):
-            yield from self.table(part)
-
-    def tile(self, tile: Tile) -> str:
-        after = self.line(tile.after)
-        number = self.value(tile.change, tile.kind) if tile.change or not after else ""
-        return f"{tile.title}: {number}{after}"
-
-    def table(self, table: Table) -> Iterator[SlackBlock]:
-        rows = [self.cells(table, row) for row in table.rows.iter_rows()]
-        if table.layout is Layout.LINES:
-            for row in rows:
-                yield from _texts("".join(row))
-        elif table.layout is Layout.LIST:
-            yield from _texts("\n".join("".join(row) for row in rows))
-        else:
-            yield from _fields(_in_two(table, rows))
-
-    def cells(self, table: Table, row: Sequence[Cell]) -> list[str]:
-        """The cells in their phrases; of histograms and ranks without emphasis."""
-        is_histogram = table.layout is Layout.BARS
-        texts = []
-        for column, cell in zip(table.columns, row, strict=True):
-            shown = self.value(cell, column.kind, column.label)
-            if isinstance(cell, int | float) and (is_histogram or column.name == "rank"):
-                bar = f"`{'*' * int(cell)}` " if is_histogram and column.bar and cell >= 1 else ""
-                shown = bar + figure_text(cell, column.kind)
-            texts.append(column.phrase.replace("{}", shown) if shown else "")
-        return texts
 
     def line(self, line: Line) -> str:
         return "".join(escaped(of) if isinstance(of, str) else self._span(of) for of in line)
@@ -139,7 +61,7 @@ class _Slack:
             url, text = self._names.permalink(value["message"]), escaped(value["text"])
             return f"<{url}|{text}>" if url else text
         change = alone(value) if isinstance(value, int | float) else value
-        return self._number_text(change, kind, label)
+        return number_in_words(change, kind, label)
 
     def named(self, of: str, kind: Kind) -> str:
         if kind is Kind.PERSON:
@@ -150,16 +72,6 @@ class _Slack:
         if kind is Kind.MESSAGE:
             return self.value(Link(message=of, text="message"), kind)
         return f":{escaped(of)}:" if kind is Kind.EMOJI else escaped(of)
-
-
-def _in_two(table: Table, rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """A heading and rows in two fields each: ranks and what is named on the left."""
-    at = sum(column.kind not in NUMERIC or column.name == "rank" for column in table.columns)
-    # Of bars one column is named; the phrases of the others say what they are.
-    titles = [of.title for of in table.columns[: 2 if table.layout is Layout.BARS else None]]
-    yield from (f"*{' / '.join(part)}*" for part in (titles[:at], titles[at:]))
-    for row in rows:
-        yield from ("".join(row[:at]), "".join(row[at:]))
 
 
 def split_text(text: str, limit: int = LONGEST_TEXT) -> list[str]:
@@ -185,17 +97,7 @@ def split_text(text: str, limit: int = LONGEST_TEXT) -> list[str]:
 
 def _texts(text: str) -> Iterator[SlackBlock]:
     for part in split_text(text):
-        yield {"type": "section", "text": _markdown(part)}
-
-
-def _fields(texts: Iterable[str]) -> Iterator[SlackBlock]:
-    fields = [_markdown(text[:LONGEST_FIELD]) for text in texts]
-    for first in range(0, len(fields), MOST_FIELDS):
-        yield {"type": "section", "fields": fields[first : first + MOST_FIELDS]}
-
-
-def _markdown(text: str) -> Mapping[str, str]:
-    return {"type": "mrkdwn", "text": text}
+        yield {"type": "section", "text": {"type": "mrkdwn", "text": part}}
 
 
 # ── messages ─────────────────────────────────────────────────────────────────────────────────────
@@ -220,16 +122,14 @@ class Content(msgspec.Struct, frozen=True):
 
 
 def content_of(wanted: ReportRequest, of: ReportData, names: Directory) -> Content:
-    """What is said of a report: all of it under the profile compat, else its digest."""
-    if of.data.options.counting.profile is Profile.COMPAT:
-        return as_content(report_on(wanted, of), names, compat_number)
-    return as_content(digest_of(wanted, of), names, number_in_words)
+    """What is said of a report: its digest."""
+    return as_content(digest_of(wanted, of), names)
 
 
-def as_content(page: Page, names: Directory, number_text: NumberText) -> Content:
+def as_content(page: Page, names: Directory) -> Content:
     title = escaped(line_text(page.title, names))
     text = f"{title}: {page.period}" if page.period else title
-    return Content(text, list(_Slack(names, number_text).page(page)))
+    return Content(text, list(_Slack(names).page(page)))
 
 
 def messages_of(content: Content) -> list[dict[str, object]]:
@@ -278,27 +178,3 @@ def number_in_words(change: Change, kind: Kind, label: str = "") -> str:
     counted = f" {plural(change['cur'], label)}" if label else ""
     changed = change_words(change, kind)
     return f"*{figure_text(change['cur'], kind)}*{counted}{f' ({changed})' if changed else ''}"
-
-
-def compat_number(change: Change, kind: Kind, label: str = "") -> str:
-    if kind in _BOLD:
-        return slack_text(change, label, percentage=kind is Kind.PERCENT)
-    return figure_text(change["cur"], kind)
-
-
-def slack_text(change: Change, label: str = "", *, percentage: bool = False) -> str:
-    """A comparison as the original posted it: `*12,345* (+23%):green_arrow_up: words`.
-
-    ``label`` is for one; anything but 1 gets an `s`.
-    """
-    cur, diff = change["cur"], abs(change["diff_pct"] or 0)
-    labelled = label and f" {label}" + "s" * (cur != 1)
-    note = {
-        "new": ":new:",
-        "from_zero": " :infinity:",
-        "same": "",
-        "not_compared": "",
-        "up": f" (+{diff:.0f}%):green_arrow_up:",  # half to even
-        "down": f" (-{diff:.0f}%):red_arrow_down:",
-    }[change["state"]]
-    return f"*{number_text(cur, percentage=percentage)}*{note}{labelled}"

@@ -16,7 +16,6 @@ from channelstats.views.model import (
     Cell,
     Heat,
     Kind,
-    Layout,
     Line,
     Link,
     Page,
@@ -93,7 +92,7 @@ def _table(table: Table, names: Directory) -> Iterator[str]:
         cells = [column.shown(cell) for cell in table.rows[column.name]]
         texts = [value_text(cell, column.kind, names) for cell in cells]
         columns.append((column.title, column.kind in NUMERIC, texts))
-        if table.layout is Layout.BARS and column.bar:
+        if table.is_histogram and column.bar:
             columns.append(("", False, _bars(cells)))
         if column.kind is Kind.MESSAGE and table.rows[column.name].dtype == pl.Struct:
             links = [names.permalink(cell["message"]) for cell in table.rows[column.name]]

@@ -12,7 +12,6 @@ from ipaddress import ip_address
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
-from channelstats.counting import Profile
 from channelstats.days import zone_of
 from channelstats.slack.rate_limits import AppKind
 from channelstats.views.goals import Bound, parse_bound
@@ -244,7 +243,6 @@ STORE: Final = ValueType(
 TABLE_PREFIX: Final = _text("TEXT", "letters, digits, '_', '-', '.'", _PREFIX.fullmatch)
 TIME_ZONE: Final = _text("ZONE", "the name of a time zone, like Europe/Berlin", zone_of)
 WEEKDAY: Final = ValueType("WEEKDAY", "a weekday, like sunday or monday", _parse_weekday)
-PROFILE: Final = _word("|".join(Profile), " or ".join(Profile), Profile)
 SKIN_TONES: Final = _word("|".join(MergeSkinTones), ", ".join(MergeSkinTones), MergeSkinTones)
 APP_KIND: Final = _word("KIND", ", ".join(AppKind), AppKind)
 SUBTYPES: Final = _set("subtypes of messages, like channel_join,reminder_add", _SUBTYPE.fullmatch)

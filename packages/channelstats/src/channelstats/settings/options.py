@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from channelstats.counting import Counting, Profile
+from channelstats.counting import Counting
 from channelstats.settings import declaration as types
 from channelstats.settings.declaration import MergeSkinTones, Option, OptionGroup, Source
 from channelstats.slack.rate_limits import AppKind
@@ -32,7 +32,6 @@ class Settings:
     report_timezone: str = _GENERAL.option(types.TIME_ZONE, "UTC", "time zone of days and weeks")
     week_start: str = _GENERAL.option(types.WEEKDAY, "sunday", "first day of the week")
 
-    profile: Profile = _COUNTING.option(types.PROFILE, "modern", "definitions to count by")
     include_bots: bool = _COUNTING.option(types.FLAG, False, "count messages of bots")
     count_subtypes: frozenset[str] = _COUNTING.option(
         types.SUBTYPES, "", "further message subtypes that count"
@@ -118,7 +117,7 @@ class Settings:
     @property
     def counting(self) -> Counting:
         further = tuple(sorted(self.count_subtypes))
-        return Counting(self.profile, include_bots=self.include_bots, further=further)
+        return Counting(include_bots=self.include_bots, further=further)
 
     @property
     def options(self) -> Options:

@@ -8,7 +8,7 @@ Rule: a stored document is used only where everything it was made from is the sa
 made again and takes the place of the old one. No message is read to find that out: the versions of
 dates tell, see `channelstats.tables.day_versions`. While one of them is open nothing is kept.
 
-It is stored as `<start>-<days>`. What else tells one from another (profile, time zone, version,
+It is stored as `<start>-<days>`. What else tells one from another (options, time zone, version,
 inputs) is in its fingerprint, so there is one for each period and old ones do not pile up.
 """
 
@@ -66,7 +66,7 @@ def report(
     )
     document: dict[str, Part] = {
         "schema_version": SCHEMA_VERSION,
-        "profile": str(options.counting.profile),
+        "profile": "modern",  # there were others
         "report_timezone": period.zone.key,
         "generated_at": generated_at,
         # It tells when the newest message was written.

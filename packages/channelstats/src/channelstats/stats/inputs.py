@@ -69,8 +69,8 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Options:
-    """How to count and what to merge. ``default_timezone`` is for authors without one, in the
-    modern profile; without it they are in no local time. Those who are excluded, by name or
+    """How to count and what to merge. ``default_timezone`` is for authors without one;
+    without it they are in no local time. Those who are excluded, by name or
     by ID, are in no figure. ``merge_skin_tones``: None for on pages of the dashboard alone.
     """
 

@@ -381,11 +381,11 @@ class MeasuredInputs:
 
     @cached_property
     def first_posts(self) -> pl.DataFrame:
-        """Of those whom the profile counts: `slack_uid`, `ts` in microseconds, `slack_cid`."""
+        """Of those who count: `slack_uid`, `ts` in microseconds, `slack_cid`."""
         found, counted = self._inputs.first_posts, self.counted_messages
         if found is None:
             return earliest(counted.counted)
-        dropped = counted.bots if counted.counting.drops_bots else frozenset()
+        dropped = frozenset() if counted.counting.include_bots else counted.bots
         posts = pl.DataFrame(
             {
                 "slack_uid": list(found),

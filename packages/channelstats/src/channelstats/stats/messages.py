@@ -3,8 +3,8 @@ answers), and those with the most reactions and replies.
 
 Rule: who an author is and whether a message counts is decided here, once, for every figure.
 
-Rule: a local time in compat is UTC plus the offset stored with the user, right or wrong; modern
-asks zoneinfo for the instant of the message. Authors without a zone are in no figure of local time.
+Rule: a local time is what zoneinfo says of the instant of the message. Authors without a zone are
+in no figure of local time.
 """
 
 from bisect import bisect_right
@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 
 import polars as pl
 
-from channelstats.counting import JOINED, LEFT, Counting, Profile, bot_expression
+from channelstats.counting import JOINED, LEFT, Counting, bot_expression
 from channelstats.days import date_at, midnight, zone_of
 from channelstats.stats.inputs import REPLIES, Options
 from channelstats.stats.period import Period
@@ -137,22 +137,11 @@ class LocalTimes:
     """Adds local times to messages of the instants from ``first`` to ``last`` (seconds)."""
 
     def __init__(self, users: Mapping[str, User], options: Options, first: int, last: int) -> None:
-        clocks: dict[str | int, list[tuple[int, int]]]
-        people: list[tuple[str, str, str | int]]
-        if options.counting.profile is Profile.COMPAT:
-            people = [
-                (user.slack_uid, user.tz, user.tz_offset)
-                for user in users.values()
-                if user.tz and user.tz_offset is not None
-            ]
-            clocks = {offset: [(first, int(offset))] for _, _, offset in people}
-        else:
-            names = {uid: user.tz or options.default_timezone for uid, user in users.items()}
-            zones = {name: zone_of(name) for name in sorted(set(names.values()) - {""})}
-            found = {name: zone for name, zone in zones.items() if zone is not None}
-            people = [(uid, name, name) for uid, name in names.items() if name in found]
-            clocks = {name: offsets(zone, first, last) for name, zone in found.items()}
-        self.zones = pl.DataFrame([(uid, tz) for uid, tz, _ in people], _ZONES, orient="row")
+        names = {uid: user.tz or options.default_timezone for uid, user in users.items()}
+        zones = {name: zone_of(name) for name in sorted(set(names.values()) - {""})}
+        clocks = {name: offsets(zone, first, last) for name, zone in zones.items() if zone}
+        people = [(uid, name) for uid, name in names.items() if name in clocks]
+        self.zones = pl.DataFrame(people, _ZONES, orient="row")
         """Everybody with a zone: `slack_uid`, `tz`."""
         codes = self.zones["slack_uid"].to_physical()
         highest = cast("int | None", codes.max())
@@ -164,7 +153,7 @@ class LocalTimes:
         self._offsets: list[pl.Series] = []
         for instant in self._instants:
             shown = {clock: _shown(of, instant) for clock, of in clocks.items()}
-            east = [shown[clock] for _, _, clock in people]
+            east = [shown[clock] for _, clock in people]
             self._offsets.append(nobody.clone().scatter(codes, east))  # which changes it in place
 
     def added_to(self, messages: pl.DataFrame) -> pl.DataFrame:

@@ -21,7 +21,6 @@ from channelstats.views.loading import Comparison, ViewRequest
 from channelstats.views.model import (
     Column,
     Kind,
-    Layout,
     Series,
     SeriesChart,
     Table,
@@ -116,21 +115,17 @@ def table(
     figures: Mapping[str, Figure] = NOTHING,
     *,
     bar: str = "",
-    line: str = "",
-    layout: Layout = Layout.LINES,
     whole: str = "",
     about: str = "",
+    is_histogram: bool = False,
 ) -> Table:
     """A frame as a table: its columns are those of the frame, each the figure of its name or one of
-    ``figures``. ``bar`` is the one that is drawn; ``line`` is how a row is written as a line of
-    text, `{}.| {}|, {}w`: the phrases of the columns between strokes.
+    ``figures``. ``bar`` is the one that is drawn. For the others see `Table`.
     """
-    phrases = line.split("|") if line else [" {}"] * rows.width
     columns = tuple(
-        (figures.get(of) or FIGURES[of]).column(of, bar=of == bar, phrase=phrase)
-        for of, phrase in zip(rows.columns, phrases, strict=True)
+        (figures.get(of) or FIGURES[of]).column(of, bar=of == bar) for of in rows.columns
     )
-    return Table(name, title, columns, rows, layout, whole, about)
+    return Table(name, title, columns, rows, whole, about, is_histogram)
 
 
 def table_of(name: str, title: str, charts: Mapping[str, SeriesChart]) -> Table:

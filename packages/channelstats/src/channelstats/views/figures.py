@@ -58,14 +58,13 @@ class Figure(NamedTuple):
         """What is said of it, with a person or without one."""
         return self.own if person and self.own else self
 
-    def column(self, key: str = "", *, bar: bool = False, phrase: str = " {}") -> Column:
+    def column(self, key: str = "", *, bar: bool = False) -> Column:
         """It as a column, under its name or under a key."""
         return Column(
             key or self.key,
             self.title,
             self.kind,
             bar=bar,
-            phrase=phrase,
             about=self.about,
             cumulative=self.name == "cpercent",
             listed=self.listed,

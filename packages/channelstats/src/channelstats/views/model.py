@@ -102,19 +102,15 @@ class Text(msgspec.Struct, frozen=True):
 
 
 class Column(msgspec.Struct, frozen=True):
-    """``name`` is the key in JSON and CSV; ``bar``: the numbers are also drawn as bars. ``phrase``
-    is what a cell becomes in a line of text: `, {}w`; an empty text has no phrase. ``label`` is
-    what is counted, for one of it, where no heading says it. ``about`` says what the title means,
-    "" where it says so itself. ``cumulative``: a change of it means nothing, as it depends on other
-    rows. For ``listed`` see `Tile`.
+    """``name`` is the key in JSON and CSV; ``bar``: the numbers are also drawn as bars. ``about``
+    says what the title means, "" where it says so itself. ``cumulative``: a change of it means
+    nothing, as it depends on other rows. For ``listed`` see `Tile`.
     """
 
     name: str
     title: str
     kind: Kind
     bar: bool = False
-    phrase: str = " {}"
-    label: str = ""
     about: str = ""
     cumulative: bool = False
     listed: str = ""
@@ -124,32 +120,19 @@ class Column(msgspec.Struct, frozen=True):
         return cell["cur"] if self.cumulative and isinstance(cell, dict) else cell
 
 
-class Layout(StrEnum):
-    """How a table looks where there are no tables."""
-
-    LINES = "lines"
-    """Each row a paragraph."""
-    LIST = "list"
-    """All rows one paragraph."""
-    FIELDS = "fields"
-    """Two to a row: what is named on the left, numbers on the right."""
-    BARS = "bars"
-    """The same; shares are drawn, and nothing is emphasized."""
-
-
 class Table(msgspec.Struct, frozen=True):
     """All rows, ranked; what is in a column has its name. ``whole`` names the view that has every
     row, where these are the first ones. ``about`` says which rows they are, "" where the title says
-    so.
+    so. ``is_histogram``: as text, its bars are drawn.
     """
 
     name: str
     title: str
     columns: tuple[Column, ...]
     rows: pl.DataFrame
-    layout: Layout = Layout.LINES
     whole: str = ""
     about: str = ""
+    is_histogram: bool = False
 
     def without(self, *names: str) -> "Table":
         """The table without the columns of these names."""
@@ -265,17 +248,11 @@ Part: TypeAlias = Text | Tiles | Table | Chart
 
 class Section(msgspec.Struct, frozen=True):
     """What belongs together on a page, such as a chart and the tables of its numbers; ``note``
-    belongs to the title, ``empty`` is said where there is nothing to show. For Slack: ``silent``,
-    without its title; ``beyond``, left out altogether, as a report there was never so long; the two
-    rules are lines drawn before and after.
+    belongs to the title, ``empty`` is said where there is nothing to show.
     """
 
     title: str
     parts: tuple[Part, ...]
-    silent: bool = False
-    beyond: bool = False
-    rule_before: bool = False
-    rule_after: bool = False
     note: str = ""
     empty: str = "Nothing in this period."
 

@@ -27,7 +27,7 @@ _STRUCTS: Final = (
 )
 
 _MADE_BY: Final[Mapping[str, Callable[..., object]]] = {
-    **{of.__name__: of for of in (*_STRUCTS, model.Kind, model.Layout)},
+    **{of.__name__: of for of in (*_STRUCTS, model.Kind)},
     "tuple": lambda *parts: parts,
     "frozenset": lambda *parts: frozenset(parts),
     "date": date.fromisoformat,

@@ -19,7 +19,6 @@ from channelstats.views.figures import RANK_IN_CHANNEL
 from channelstats.views.model import (
     Choice,
     Kind,
-    Layout,
     Line,
     Link,
     Page,
@@ -174,15 +173,13 @@ def _channel_sections(
         "Everybody who posted, by words",
         posted,
         bar="words",
-        line="{}.| {}|{}m|, {}w",
-        layout=Layout.FIELDS,
     )
     moved = tuple(tile(name, figures[name]) for name in MOVED)
     return present(
-        Section("At a glance", tuple(glance), silent=True, rule_before=True),
-        Section("Files, joins and leaves", (Tiles(moved),), beyond=True),
-        Section("Who posted", (people,), silent=True, rule_before=True),
-        Section("Reactions", (sent, used), silent=True, rule_before=True),
+        Section("At a glance", tuple(glance)),
+        Section("Files, joins and leaves", (Tiles(moved),)),
+        Section("Who posted", (people,)),
+        Section("Reactions", (sent, used)),
         *messages_sections(lambda count: of.of_channel(count, cid), of, without="channel"),
         *times_sections(of.of_channel("hours", cid)[:, 1:], of.of_channel("days", cid)[:, 1:]),
         help_section((), help_channel, of),
@@ -203,15 +200,13 @@ def _on_user(of: ReportData, wanted: ReportRequest) -> tuple[Section, ...]:
         Section(
             "This period",
             (period, _user_tiles(of, figures), *coverage_note(of)),
-            silent=True,
-            rule_before=True,
         ),
         _channels(of, uid),
         *times_sections(of.of_person("hours", uid)[:, 1:], of.of_person("days", uid)[:, 1:]),
         *messages_sections(
             lambda count: of.of_person(count, uid), of, whose="Your", without="author"
         ),
-        Section("Reactions you received", (received, rates), silent=True),
+        Section("Reactions you received", (received, rates)),
         *_groups(of, uid),
         help_section(why_you_get_this(wanted.optin_channel, of), wanted.help_channel, of),
     )
@@ -268,11 +263,9 @@ def _channels(of: ReportData, uid: str) -> Section:
                 found[["channel", "rank", "messages", "words"]],
                 {"rank": RANK_IN_CHANNEL},
                 bar="words",
-                line="{}| ({})|{}m|, {}w",
-                layout=Layout.FIELDS,
             ),
         )
-    return Section("Your channels", parts, silent=True, rule_before=True, rule_after=True)
+    return Section("Your channels", parts)
 
 
 def _groups(of: ReportData, uid: str) -> tuple[Section, ...]:
@@ -288,6 +281,6 @@ def _groups(of: ReportData, uid: str) -> tuple[Section, ...]:
             total, distinct = (changes[f"{name}_{size}"] for size in SIZES)
         facts = Tiles((tile("total", total, "Times"), tile("people", distinct, "Different people")))
         most = people.head(TOP)
-        listed = table(name, title, most, bar="times", line="{}|{}", layout=Layout.FIELDS)
+        listed = table(name, title, most, bar="times")
         found.append(Section(title, (facts, listed)))
     return tuple(found)

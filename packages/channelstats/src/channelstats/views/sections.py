@@ -20,7 +20,6 @@ from channelstats.views.figures import (
 )
 from channelstats.views.model import (
     Kind,
-    Layout,
     Line,
     Part,
     Section,
@@ -77,7 +76,7 @@ def help_section(before: Line, help_channel: str, of: ReportData) -> Section | N
         where = channel_called(help_channel, of)
         asking = ("Questions about this report? Ask in ", where, ".")
     lines = tuple(line for line in (before, asking) if line)
-    return Section("About this report", (Text(lines),), silent=True) if lines else None
+    return Section("About this report", (Text(lines),)) if lines else None
 
 
 def newest_text(of: ReportData) -> str:
@@ -111,8 +110,6 @@ def emoji_part(rows: pl.DataFrame, title: str, of: Measures) -> Part:
         rows.head(TOP),
         {"per_thousand_words": EMOJI_RATE},
         bar="times",
-        line="{}| {}| — {}/1000",
-        layout=Layout.LIST,
     )
 
 
@@ -155,9 +152,7 @@ def _messages(
         author="slack_uid",
         date=when,
     )
-    line = "{}| in {}| by {}|, {}"
-    found = table(name, title, rows, {"date": MINUTE}, line=line).without(without)
-    return Section(title, (found,), rule_after=True)
+    return Section(title, (table(name, title, rows, {"date": MINUTE}).without(without),))
 
 
 def times_sections(hours: pl.DataFrame, days: pl.DataFrame) -> list[Section]:
@@ -172,9 +167,8 @@ def times_sections(hours: pl.DataFrame, days: pl.DataFrame) -> list[Section]:
 
 def histogram(title: str, rows: pl.DataFrame) -> Table:
     """A step, the `share` of messages in it, the number of `messages` and maybe of `words`."""
-    line = "{}|{}| ({} msgs" + ("|, {} words)" if "words" in rows.columns else ")")
     of = {"share": SHARE_OF_MESSAGES}
-    return table(rows.columns[0], title, rows, of, bar="share", line=line, layout=Layout.BARS)
+    return table(rows.columns[0], title, rows, of, bar="share", is_histogram=True)
 
 
 def present(*sections: Section | None) -> tuple[Section, ...]:

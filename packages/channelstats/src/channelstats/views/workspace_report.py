@@ -1,16 +1,11 @@
-"""The report on a whole workspace, full or brief.
-
-Rule: the order is that of the original; what it did not have is marked as beyond it.
-"""
+"""The report on a whole workspace, full or brief."""
 
 from typing import Final
 
 import polars as pl
 
-from channelstats.counting import Profile
 from channelstats.stats.activity import HOURS, WEEKDAYS, hour_text
 from channelstats.stats.conversation import comings, how_many
-from channelstats.stats.measures import AUTHORS_OF_HALF
 from channelstats.stats.quantities import beside
 from channelstats.stats.rankings import VOLUME_COMPARED
 from channelstats.views import figures
@@ -19,7 +14,6 @@ from channelstats.views.model import (
     Column,
     Heat,
     Kind,
-    Layout,
     Line,
     Part,
     Section,
@@ -76,7 +70,7 @@ def workspace_report(
         None if brief else _zones(of),
         None if brief else _hours(of),
         None if brief else _conversation(of),
-        Section("Top emoji", (used,), rule_before=True, rule_after=True),
+        Section("Top emoji", (used,)),
         *messages_sections(of.top, of),
     )
     return (_posters(of), volume, *coverage_note(of)), sections
@@ -132,9 +126,8 @@ def _to_do(of: ReportData) -> Section | None:
         "To do first",
         rows.select("action", "person", "channel", "date", "reason"),
         {"date": figures.SINCE},
-        line="{}| {}| in {}| ({})|: {}",
     )
-    return Section("To do first", (listed,), beyond=True, rule_after=True)
+    return Section("To do first", (listed,))
 
 
 def _channels(of: ReportData, *, brief: bool) -> Section:
@@ -151,8 +144,6 @@ def _channels(of: ReportData, *, brief: bool) -> Section:
         f"Top {most} channels, by words",
         rows,
         bar="words",
-        line="{}.| {}| ({})| {}|/{} posters|, {}w|, {}m"
-        "|, {} words/poster|, {} of traffic|, {} cumulative",
     )
     if not (rows["new"] == "new").any():
         listed = listed.without("new")
@@ -162,10 +153,7 @@ def _channels(of: ReportData, *, brief: bool) -> Section:
 
 def _people(of: ReportData, *, brief: bool) -> Section:
     most = _BRIEF if brief else _FULL
-    listable, known = of.people.filter(pl.col("m") > 0), "people who posted"
-    if of.data.options.counting.profile is Profile.COMPAT:
-        half = len(AUTHORS_OF_HALF["50percent users for words"](of.now.volume))
-        listable, known = listable.head(half), "people who wrote half of all words"
+    listable = of.people.filter(pl.col("m") > 0)
     rows = listable.head(most).select(
         "rank",
         pl.col("slack_uid").alias("person"),
@@ -178,17 +166,17 @@ def _people(of: ReportData, *, brief: bool) -> Section:
         f"Top {most} people, by words",
         rows,
         bar="words",
-        line="{}.| {}| {}w|, {}m|, {} reactions/100 words"
-        "|, {} replies to their threads|, {} of traffic|, {} cumulative",
     )
-    return _ranking(f"Top {most} people", listed, f"{listable.height:,} {known}", brief=brief)
+    return _ranking(
+        f"Top {most} people", listed, f"{listable.height:,} people who posted", brief=brief
+    )
 
 
 def _ranking(title: str, listed: Table, known: str, *, brief: bool) -> Section:
     """How many there are is said, as there may be fewer than the title promises."""
     shown = listed.without(*_DETAILS) if brief else listed
     parts = (shown,) if len(listed.rows) else ()
-    return Section(title, parts, rule_before=True, note=f"{len(listed.rows)} of {known}")
+    return Section(title, parts, note=f"{len(listed.rows)} of {known}")
 
 
 def _days(of: ReportData) -> Section:
@@ -196,17 +184,17 @@ def _days(of: ReportData) -> Section:
     rows = found.select(day=pl.Series(WEEKDAYS), **of.changes(VOLUME_COMPARED))
     rows = rows.select("day", "words", "messages")
     columns = (
-        Column("day", "Day", Kind.TEXT, phrase="{}"),
-        Column("words", "Words", Kind.COUNT, bar=True, label="word"),
-        Column("messages", "Messages", Kind.COUNT, phrase=" in {}", label="message"),
+        Column("day", "Day", Kind.TEXT),
+        Column("words", "Words", Kind.COUNT, bar=True),
+        Column("messages", "Messages", Kind.COUNT),
     )
     series = [Series("now", "This period", tuple(found["m"]))]
     if not of.not_compared:
         series.append(Series("before", "Period before", tuple(found["m_before"]), faint=True))
     title = "Messages by day, local time"
     chart = SeriesChart("bars", "weekdays", title, "Day", WEEKDAYS, Kind.COUNT, tuple(series))
-    listed = Table("days", "Days, local time", columns, rows, layout=Layout.LIST)
-    return Section("Days of the week", (chart, listed), rule_before=True)
+    listed = Table("days", "Days, local time", columns, rows)
+    return Section("Days of the week", (chart, listed))
 
 
 def _zones(of: ReportData) -> Section:
@@ -217,10 +205,9 @@ def _zones(of: ReportData) -> Section:
         words="w",
         messages="m",
     )
-    line = "{}.| {}| {} posters|, {}w|, {}m"
-    listed = table("time_zones", "Time zones, by words", rows, bar="words", line=line)
+    listed = table("time_zones", "Time zones, by words", rows, bar="words")
     parts = (listed,) if rows.height else ()
-    return Section("Time zones", parts, rule_before=True, note=str(rows.height))
+    return Section("Time zones", parts, note=str(rows.height))
 
 
 def _hours(of: ReportData) -> Section:
@@ -232,7 +219,7 @@ def _hours(of: ReportData) -> Section:
     parts: tuple[Part, ...] = (histogram(title, rows),)
     if largest:
         parts = (_channel_hours(of, largest), *parts)
-    return Section("Hours of the day, Monday to Friday", parts, rule_before=True)
+    return Section("Hours of the day, Monday to Friday", parts)
 
 
 def _channel_hours(of: ReportData, largest: list[str]) -> Heat:
@@ -271,4 +258,4 @@ def _conversation(of: ReportData) -> Section:
         measured_tile(of, figures.GINI),
         measured_tile(of, figures.BOTS),
     )
-    return Section("Conversation", (Tiles(tiles),), beyond=True)
+    return Section("Conversation", (Tiles(tiles),))
