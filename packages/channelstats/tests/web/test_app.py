@@ -349,12 +349,6 @@ async def test_twins_say_the_same_as_the_view(
         assert text == csv_of(table, names, UTC).decode()
 
 
-async def test_the_feed_is_of_everybody(board: Dashboard) -> None:
-    for called in ("bob", "UBOB"):
-        assert "is of everybody" in await board.text(f"/todo.atom?person={called}", status=400)
-    assert await board.status("/todo.atom?person=") == 200
-
-
 async def test_each_table_of_a_page_leads_to_all_of_it(board: Dashboard) -> None:
     page = Elements(await board.text(f"/channels?{WEEK}"))
     for address in {link for link in page.links if ".csv" in link}:

@@ -3,18 +3,14 @@
 import json
 import re
 from collections.abc import AsyncIterator
-from datetime import datetime
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 
 from channelstats.tables.marks import MarkState
-from channelstats.views.queue import SHOWN
 from support.channelstats.dashboard import Dashboard, dashboard
 from support.channelstats.house import NOW, House
 
-ATOM = "{http://www.w3.org/2005/Atom}"
 ITEM = "question CGEN/1709573400000300"
 
 
@@ -116,25 +112,7 @@ async def test_a_mark_is_on_the_next_page_and_in_the_report(asking: Dashboard) -
     assert (await asking.house.tables.marks.all())[item].until == int(NOW) + 7 * 86_400
 
 
-async def test_what_is_to_be_done_is_a_feed(asking: Dashboard) -> None:
-    feed = await asking.text("/todo.atom?from=2024-03-10&to=2024-03-16")
-    found = ElementTree.fromstring(feed)
-    entries = found.findall(f"{ATOM}entry")
-    assert 1 <= len(entries) <= SHOWN
-    assert len({entry.findtext(f"{ATOM}id") for entry in entries}) == len(entries)
-    title, link = entries[0].findtext(f"{ATOM}title"), entries[0].find(f"{ATOM}link")
-    assert title is not None
-    assert link is not None
-    assert re.fullmatch("Answer: .+ in #(dev|general)", title)
-    assert link.get("href", "").startswith("https://example.slack.com/archives/")
-    assert entries[0].findtext(f"{ATOM}summary") == "Nobody answered this question."
-    updated = entries[0].findtext(f"{ATOM}updated")
-    assert updated is not None
-    assert datetime.fromisoformat(updated).tzinfo is not None
-
-
 async def test_under_pseudonyms_nothing_leads_to_the_time_of_a_message(hidden: Dashboard) -> None:
     text = await hidden.text("/todo?from=2024-03-10&to=2024-03-16")
     assert "To do first" in text
     assert 'action="/marks"' not in text
-    assert "slack.com" not in await hidden.text("/todo.atom")

@@ -1,4 +1,4 @@
-"""Pages for programs: JSON and CSV, and what is to be done first as a feed (Atom, RFC 4287).
+"""Pages for programs: JSON and CSV.
 
 Rule: all that is shown is in it, unrounded and whole, with IDs beside names. A text that a
 spreadsheet would run as a formula gets a quote before it in CSV.
@@ -24,11 +24,8 @@ The JSON of a page, whose keys stay as they are within a `schema_version`:
 
 import csv
 import io
-import uuid
 from collections.abc import Iterable
-from datetime import date, datetime, time
 from typing import Final, TypeAlias
-from xml.etree import ElementTree as ET
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -39,8 +36,7 @@ from channelstats.identifiers import seconds
 from channelstats.render.names import Directory
 from channelstats.render.text import line_text
 from channelstats.stats.quantities import replaced
-from channelstats.views.model import TO_DO, Kind, Network, Page, Table, Tile
-from channelstats.views.queue import QUEUE, SHOWN
+from channelstats.views.model import Kind, Network, Page, Table, Tile
 
 SCHEMA_VERSION: Final = 1
 
@@ -146,45 +142,3 @@ def csv_bytes(headings: Iterable[str], rows: Iterable[Iterable[object]]) -> byte
 
 def _harmless(value: object) -> object:
     return f"'{value}" if isinstance(value, str) and value[:1] in _FORMULA else value
-
-
-# ── Atom ─────────────────────────────────────────────────────────────────────────────────────────
-
-_ATOM: Final = "http://www.w3.org/2005/Atom"
-
-
-def atom_of(view: Page, names: Directory, zone: ZoneInfo, here: str) -> bytes:
-    """The first items of the view To do; ``here`` is the address of the dashboard. An entry leads
-    to its message, or to the list where the address of the workspace is not known.
-    """
-    (table,) = (of for of in view.tables if of.name == QUEUE)
-    rows = table.rows.head(SHOWN).to_dicts()
-    address = f"{here}/{TO_DO}"
-    feed = ET.Element("feed", xmlns=_ATOM)
-    _add(feed, "title", table.title)
-    _add(feed, "id", f"{address}.atom")
-    ET.SubElement(feed, "link", rel="self", href=f"{address}.atom")
-    ET.SubElement(feed, "link", rel="alternate", href=address)
-    _add(feed, "updated", _at(view.choice.last.isoformat(), zone))
-    _add(ET.SubElement(feed, "author"), "name", "channelstats")
-    for row in rows:
-        person, channel = names.person(row["person"]), names.called(row["channel"], Kind.CHANNEL)
-        entry = ET.SubElement(feed, "entry")
-        _add(entry, "title", f"{row['action']}: {person} in {channel}")
-        # Where keys are not shown, as they tell times, the same row is the same entry.
-        key = row.get("item") or "/".join(map(str, row.values()))
-        _add(entry, "id", uuid.uuid5(uuid.NAMESPACE_URL, f"{address}#{key}").urn)
-        link = names.permalink(row.get("message", "")) or address
-        ET.SubElement(entry, "link", href=link)
-        _add(entry, "updated", _at(row["date"], zone))
-        _add(entry, "summary", row["reason"])
-    text: str = ET.tostring(feed, encoding="unicode", xml_declaration=True)
-    return text.encode()
-
-
-def _add(parent: ET.Element, name: str, text: str) -> None:
-    ET.SubElement(parent, name).text = text
-
-
-def _at(day: str, zone: ZoneInfo) -> str:
-    return datetime.combine(date.fromisoformat(day), time(), zone).isoformat()

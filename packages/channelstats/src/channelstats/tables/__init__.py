@@ -13,7 +13,7 @@ one is written.
     first_posts    each person's first message, updated while messages come in
     exclusion      messages without those who are excluded; people and dates that are removed
     directory      users and channels, and what is counted of them
-    configuration  counts and their history, names, markers of running work, the key of the feed
+    configuration  counts and their history, names, markers of running work
     text_store     texts of any length: members of channels, stored reports
     sent_reports   what was sent where, and who is sending it
     subscriptions  browsers that are notified

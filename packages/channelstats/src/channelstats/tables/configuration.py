@@ -23,15 +23,11 @@ Rule: one row for each key, any columns; a report takes the counts of its own ti
     last_import           of (which export and options), state (of messages, at its end); messages;
                           newest; workspaces
     forgotten             people: digests of the IDs of those whom the store has forgotten
-    feed                  digest: of the key of the feed, see `FeedKey`
     sent …                what was sent where; see `channelstats.tables.sent_reports`
 """
 
-import hashlib
-import hmac
 from collections.abc import Iterable, Mapping
 from datetime import date
-from secrets import token_urlsafe
 from typing import Final
 
 import msgspec
@@ -45,9 +41,6 @@ from keytables.lease import Lease
 WRITER_SECONDS: Final = 180
 """How long the lease of a writer lasts that is not renewed. In between there is time for a database
 that is away and a loop that is busy."""
-
-_FEED: Final = "feed"
-_KEY_BYTES: Final = 24
 
 
 class Counts(msgspec.Struct, frozen=True):
@@ -176,30 +169,3 @@ def _day(text: str) -> date | None:
         return date.fromisoformat(text)
     except ValueError:
         return None
-
-
-class FeedKey:
-    """The key that lets a feed reader have what is to be done, and see nothing else. Only a digest
-    of it is kept; there is one at a time, and a new one ends the one before.
-    """
-
-    def __init__(self, configuration: Configuration) -> None:
-        self._configuration = configuration
-
-    async def renew(self) -> str:
-        """A new key, which nobody can ask for again."""
-        key = token_urlsafe(_KEY_BYTES)
-        await self._configuration.put(_FEED, {"digest": _digest(key)})
-        return key
-
-    async def remove(self) -> None:
-        """From now on no key fits."""
-        await self._configuration.delete(_FEED)
-
-    async def fits(self, key: str) -> bool:
-        kept = text(await self._configuration.get(_FEED), "digest")
-        return bool(kept) and hmac.compare_digest(kept, _digest(key))
-
-
-def _digest(key: str) -> str:
-    return hashlib.sha256(key.encode()).hexdigest()

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 from msgspec.structs import replace as replaced
 
 from channelstats.tables.columns import DayFiles, folder_of
-from channelstats.tables.configuration import Configuration, FeedKey
+from channelstats.tables.configuration import Configuration
 from channelstats.tables.day_versions import DayVersions
 from channelstats.tables.directory import (
     Channels,
@@ -69,7 +69,6 @@ class Tables:
         self.sent = SentReports(handles["Configuration"])
         self.subscriptions = Subscriptions(handles["Subscription"])
         self.marks = Marks(handles["Mark"])
-        self.feed_key = FeedKey(self.configuration)
         self.bulk = TextStore(handles["BulkStore"])
         self.reports = TextStore(handles["ReportStore"])
 

@@ -26,7 +26,7 @@ from channelstats.views.loading import Comparison, ViewRequest
 from channelstats.views.model import TO_DO, Page, Section, Table
 
 SHOWN: Final = 10
-"""Items on top of Overview, in a report, in a feed."""
+"""Items on top of Overview, in a report."""
 
 LISTED: Final = 30
 """Items of the view To do. The whole lists are below it."""

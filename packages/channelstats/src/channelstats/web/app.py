@@ -11,8 +11,6 @@ page of the same numbers.
     /report               the report of the week that the choice ends in
     /names.json?like=     people whose name has that in it
     /me                   POST: who the visitor is
-    /todo.atom            what is to be done first, as a feed; with ?key= without a login
-    /feed                 POST: make such a key, or end it
     /health               whether the dashboard and its store answer
     /login /logout        where a token is asked for
     /static/...           style, scripts, icons
@@ -31,7 +29,7 @@ import logging
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote, unquote, urlencode
+from urllib.parse import quote, unquote
 
 import msgspec
 from aiohttp import hdrs, web
@@ -39,7 +37,7 @@ from aiohttp import hdrs, web
 from channelstats import lookup
 from channelstats.lookup import Names, NotFound
 from channelstats.processes import running
-from channelstats.render.data import atom_of, csv_of, json_of
+from channelstats.render.data import csv_of, json_of
 from channelstats.sending.announcing import Announcer, newest_week, subscribed
 from channelstats.sending.endpoints import MAX_SUBSCRIPTIONS, endpoint_of, subscription_of
 from channelstats.sending.mail import STOP_PATH, MailServer, is_signed, stop_secret
@@ -61,8 +59,6 @@ from channelstats.views.model import (
 )
 from channelstats.views.queue import is_item
 from channelstats.web.auth import (
-    FEED,
-    KEY,
     Authenticator,
     AuthMiddleware,
     Handler,
@@ -72,7 +68,6 @@ from channelstats.web.auth import (
     is_forwarded,
     is_own,
     local,
-    origin,
     page,
     see_other,
     set_cookie,
@@ -142,8 +137,6 @@ class Dashboard:
             web.get(f"/{{view:{views}}}", self.page),
             web.get(f"/{{view:{views}}}.json", self.json),
             web.get(f"/{{view:{views}}}.csv", self.csv),
-            web.get(FEED, self.feed),
-            web.post("/feed", self.renew_feed),
             web.get("/report", self.report),
             web.get("/names.json", self.people),
             web.post("/me", self.set_me),
@@ -197,31 +190,6 @@ class Dashboard:
         name = f"{view.name}-{wanted}-{view.choice.first}-{view.choice.last}.csv"
         headers = {hdrs.CONTENT_DISPOSITION: f'attachment; filename="{name}"'}
         return web.Response(body=body, content_type="text/csv", charset="utf-8", headers=headers)
-
-    async def feed(self, request: web.Request) -> web.Response:
-        key = request.query.get(KEY)
-        if key is not None and not await self._service.tables.feed_key.fits(key):
-            raise web.HTTPForbidden(reason="this address of the feed has ended; make another one")
-        visit, snapshot = await self._requested(request, KEY)
-        if visit.asked.choice.person:
-            raise BadQuery("person: what is to be done first is of everybody")
-        view = await self._service.view(TO_DO, visit.asked.choice, snapshot)
-        here = origin(request)
-        body = await asyncio.to_thread(atom_of, view, visit.names.directory, visit.zone, here)
-        return web.Response(body=body, content_type="application/atom+xml", charset="utf-8")
-
-    async def renew_feed(self, request: web.Request) -> web.Response:
-        """Make the address of the feed that needs no login, or end it."""
-        said, key = (await form_of(request)).get("as", ""), self._service.tables.feed_key
-        if said == "none":
-            await key.remove()
-            return see_other(f"/{TO_DO}")
-        if said != "new":
-            raise BadQuery("as: expected new or none")
-        address = f"{origin(request)}{FEED}?{urlencode({KEY: await key.renew()})}"
-        text = "Give this address to the feed reader. It is not shown again."
-        title = "Address of the feed"
-        return page(message_page(title, text, back=f"/{TO_DO}", address=address))
 
     async def report(self, request: web.Request) -> web.Response:
         visit, snapshot = await self._requested(request)

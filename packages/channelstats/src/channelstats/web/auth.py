@@ -34,7 +34,6 @@ from aiohttp import hdrs, web
 
 from channelstats.credentials import replace_file
 from channelstats.settings.declaration import is_loopback
-from channelstats.views.model import TO_DO
 from channelstats.web.pages import login_page, message_page
 from keytables import Clock
 
@@ -63,10 +62,6 @@ _HEADERS: Final = {
     hdrs.CACHE_CONTROL: "no-store",
     hdrs.SERVER: "channelstats",
 }
-FEED: Final = f"/{TO_DO}.atom"
-KEY: Final = "key"
-"""The parameter by which the feed is had without a login; its handler checks it."""
-
 _OPEN: Final = ("/login", "/health", "/static/", "/mail/stop")
 """Where nothing about the workspace is shown."""
 
@@ -283,14 +278,13 @@ class AuthMiddleware:
             return _refusal(HTTPStatus.FORBIDDEN, "Refused", text, back="/")
         if "token" in request.query and request.method in _READS:
             return await self._with_token(request)
-        has_key = request.path == FEED and KEY in request.query
-        if verdict is Verdict.LOG_IN and not has_key and not request.path.startswith(_OPEN):
+        if verdict is Verdict.LOG_IN and not request.path.startswith(_OPEN):
             return self._asked(request)
         return None
 
     def _asked(self, request: web.Request) -> web.Response:
         """To the login; for programs a refusal in their form."""
-        if request.path.endswith((".json", ".csv", ".atom")) or request.method not in _READS:
+        if request.path.endswith((".json", ".csv")) or request.method not in _READS:
             text = "log in at /login, or send the cookie that it gives"
             return web.json_response({"error": text}, status=HTTPStatus.UNAUTHORIZED)
         return see_other(f"/login?{urlencode({'to': request.path_qs})}")

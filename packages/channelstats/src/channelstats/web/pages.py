@@ -104,9 +104,9 @@ def start_page(visit: Visit, folder: str) -> str:
     return _render("start.html", visit=visit, folder=folder)
 
 
-def message_page(title: str, text: str, *, back: str = "/", address: str = "") -> str:
-    """A page that says what went wrong or was done, and leads back; ``address`` is to be copied."""
-    return _render("message.html", title=title, text=text, back=back, address=address)
+def message_page(title: str, text: str, *, back: str = "/") -> str:
+    """A page that says what went wrong or was done, and leads back."""
+    return _render("message.html", title=title, text=text, back=back)
 
 
 def stop_page(query: str) -> str:
