@@ -33,8 +33,6 @@ EXPLAINED: Final = {
     "forget": "privacy.md",
     "doctor": "troubleshooting.md",
     "demo": "getting-started.md",
-    "create-stats-channel": "slack.md#every-week",
-    "unarchive": "slack.md#bring-back-a-channel",
 }
 """Where each command is explained; a link that leads nowhere fails the build."""
 

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
@@ -32,9 +32,9 @@ def content(blocks: int, length: int = 100) -> Content:
     return Content("A report", [block(number, length) for number in range(blocks)])
 
 
-def errand(blocks: int = 120, length: int = 10, key: SentKey = KEY) -> SendJob:
-    """A report of so many blocks."""
-    return SendJob(key, content(blocks, length))
+def errand(key: SentKey = KEY) -> SendJob:
+    """A report."""
+    return SendJob(key, content(3))
 
 
 def office(**channels: Raw) -> Workspace:
@@ -63,13 +63,10 @@ class Desk:
 
     slack: Slack
     api: WebApi
-    said: list[str] = field(default_factory=list)
     meanwhile: Callable[[], Awaitable[None]] | None = None
 
     def sender(self, sent: SentReports) -> Sender:
-        return Sender(
-            self.api, sent, sleep=self.sleep, clock=Wall(self.slack), say=self.said.append
-        )
+        return Sender(self.api, sent, clock=Wall(self.slack))
 
     async def sleep(self, seconds: float) -> None:
         """Sleep, in pieces: others may do something in between."""

@@ -12,7 +12,6 @@ from typing import Any
 Raw = dict[str, Any]
 
 MOST_BLOCKS = 50
-MOST_INVITED = 1000
 OWN = "USTATS"
 
 
@@ -42,14 +41,9 @@ class FakePosting:
         known: dict[str, Callable[[Raw], Raw]] = {
             "chat.postMessage": self.post,
             "chat.getPermalink": self.permalink,
-            "conversations.open": self.open,
             "conversations.info": self.info,
             "conversations.leave": self.leave,
             "conversations.setTopic": self.set_topic,
-            "conversations.setPurpose": self.set_purpose,
-            "conversations.create": self.create,
-            "conversations.unarchive": self.unarchive,
-            "conversations.invite": self.invite,
             "files.getUploadURLExternal": self.upload_url,
             "files.completeUploadExternal": self.complete,
         }
@@ -75,23 +69,21 @@ class FakePosting:
     def post(self, params: Raw) -> Raw:
         cid = params["channel"]
         if cid.startswith("U"):
-            cid = self.open({"users": cid})["channel"]["id"]
+            cid = self.direct(cid)
         channel = self.living({"channel": cid})
         public = "chat:write.public" in self.scopes and not channel.get("is_private")
         if self.bot and not (channel.get("is_member") or channel.get("is_im") or public):
             raise Refuse("not_in_channel")
-        blocks, thread = params.get("blocks", []), params.get("thread_ts")
+        blocks = params.get("blocks", [])
         if len(blocks) > MOST_BLOCKS:
             raise Refuse("invalid_blocks")
         if sum(map(_characters, blocks)) > self.longest:
             raise Refuse("msg_blocks_too_long")
         there = self.messages.setdefault(cid, [])
-        if thread and thread not in [raw["ts"] for raw in there]:
-            raise Refuse("thread_not_found")
         number = sum(map(len, self.messages.values()))
         ts = f"{self.now + number:010d}.{number:06d}"
         raw: Raw = {"type": "message", "user": OWN, "ts": ts}
-        for name in ("text", "blocks", "metadata", "thread_ts"):
+        for name in ("text", "blocks"):
             if name in params:
                 raw[name] = params[name]
         there.append(raw)
@@ -101,8 +93,7 @@ class FakePosting:
         cid, ts = self.channel(params)["id"], params["message_ts"]
         return {"permalink": f"https://example.slack.com/archives/{cid}/p{ts.replace('.', '')}"}
 
-    def open(self, params: Raw) -> Raw:
-        uid = params["users"]
+    def direct(self, uid: str) -> str:
         if uid not in self.users:
             raise Refuse("user_not_found")
         if self.users[uid].get("is_bot"):
@@ -110,7 +101,7 @@ class FakePosting:
         cid = f"D{uid[1:]}"
         dm = {"id": cid, "is_im": True, "is_private": True, "is_member": True}
         self.channels.setdefault(cid, dm)
-        return {"channel": {"id": cid}}
+        return cid
 
     # ── channels ─────────────────────────────────────────────────────────────────────────────────
 
@@ -128,47 +119,6 @@ class FakePosting:
         text = html.escape(params["topic"], quote=False)
         self.joined(params)["topic"] = {"value": text}
         return {}
-
-    def set_purpose(self, params: Raw) -> Raw:
-        self.joined(params)["purpose"] = {"value": params["purpose"]}
-        return {"purpose": params["purpose"]}
-
-    def create(self, params: Raw) -> Raw:
-        if params["name"] in [channel.get("name") for channel in self.channels.values()]:
-            raise Refuse("name_taken")
-        cid = f"CNEW{len(self.channels)}"
-        made = {"id": cid, "name": params["name"], "created": self.now, "is_member": True}
-        self.channels[cid] = made
-        return {"channel": made}
-
-    def unarchive(self, params: Raw) -> Raw:
-        channel = self.channel(params)
-        if not channel.get("is_archived"):
-            raise Refuse("not_archived")
-        if self.bot:
-            raise Refuse("not_in_channel")
-        channel["is_archived"] = False
-        return {}
-
-    def invite(self, params: Raw) -> Raw:
-        people = params["users"].split(",")
-        channel = self.joined(params)
-        if len(people) > MOST_INVITED:
-            raise Refuse("too_many_users")
-        if OWN in people:
-            raise Refuse("cant_invite_self")
-        members = self.members.setdefault(channel["id"], [])
-        errors = []
-        for uid in people:
-            if uid in members:
-                errors.append({"ok": False, "error": "already_in_channel", "user": uid})
-            elif self.users.get(uid, {}).get("is_restricted"):
-                errors.append({"ok": False, "error": "user_is_restricted", "user": uid})
-            else:
-                members.append(uid)
-        if errors and not params.get("force"):
-            raise Refuse(errors[0]["error"])
-        return {"channel": channel, **({"errors": errors} if errors else {})}
 
     # ── files ────────────────────────────────────────────────────────────────────────────────────
 

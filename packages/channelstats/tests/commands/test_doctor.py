@@ -22,7 +22,7 @@ from support.channelstats.workspace import write_linked
 
 EVERY_SCOPE = (
     "users:read,channels:read,channels:history,channels:join,groups:read,groups:history,"
-    "chat:write,files:write,channels:manage,im:write,im:history,"
+    "chat:write,files:write,channels:manage,"
     "chat:write.public"
 )
 

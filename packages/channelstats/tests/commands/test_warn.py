@@ -28,7 +28,7 @@ def test_a_goal_that_is_sure_to_be_missed_is_posted_once(there: Slack, capfd: Ca
     assert capfd.readouterr().out == f"{LINE}\n"
     assert posted(there) == []
     assert warn(there) == DONE
-    assert capfd.readouterr().err == f"{LINE}: sent, 1 message\n"
+    assert capfd.readouterr().err == f"{LINE}: sent\n"
     assert posted(there) == [f"Already sure this week: {LINE}"]
     assert warn(there) == DONE
     assert capfd.readouterr().err == ""

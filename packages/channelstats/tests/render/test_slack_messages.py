@@ -1,4 +1,4 @@
-"""The limits of a Slack message."""
+"""One message, within the limits of Slack."""
 
 from datetime import date
 
@@ -7,50 +7,48 @@ from hypothesis import strategies as st
 
 from channelstats.render.names import Directory
 from channelstats.render.slack import (
+    LONGEST_TEXT,
     MOST_BLOCKS,
     MOST_CHARACTERS,
-    SlackBlock,
     as_content,
-    characters_of,
-    first_part,
-    messages_of,
-    split_blocks,
+    blocks_of,
+    split_text,
 )
-from channelstats.views.model import Choice, Kind, Page, Span
+from channelstats.views.model import Choice, Kind, Page, Span, Text
+
+PARAGRAPHS = st.integers(1, 4000).map(lambda length: "x " * (length // 2) + "y\nz")
 
 
-def text_of(length: int) -> SlackBlock:
-    return {"type": "section", "text": {"type": "mrkdwn", "text": "x" * length}}
+def texts(paragraphs: list[str], last: str = "") -> list[str]:
+    return [str(block["text"]["text"]) for block in blocks_of(paragraphs, last)]  # type: ignore[index]
 
 
-SOME = st.builds(text_of, st.integers(1, 3000))
+@given(st.lists(PARAGRAPHS, max_size=70))
+def test_a_message_is_within_the_limits_and_says_what_is_left_out(paragraphs: list[str]) -> None:
+    found = texts(paragraphs, "last")
+    assert len(found) <= MOST_BLOCKS
+    assert sum(map(len, found)) <= MOST_CHARACTERS
+    assert max(map(len, found)) <= LONGEST_TEXT
+    assert found[-1] == "last"
+    every = [part for paragraph in paragraphs for part in split_text(paragraph)]
+    shown = len(found) - 1
+    if found[:shown] != every:
+        assert found[: shown - 1] == every[: shown - 1]
+        left = sum(part.count("\n") + 1 for part in every[shown - 1 :])
+        assert found[-2] == f"… and {left:,} more line{'s' * (left != 1)}"
 
 
-@given(st.lists(SOME, max_size=150))
-def test_every_message_is_within_the_limits_and_no_block_is_lost(blocks: list[SlackBlock]) -> None:
-    parts = split_blocks(blocks)
-    assert [block for part in parts for block in part] == blocks
-    for part in parts:
-        assert len(part) <= MOST_BLOCKS
-        assert sum(map(characters_of, part)) <= MOST_CHARACTERS
-
-
-def test_a_message_is_filled_before_the_next_one_begins() -> None:
-    assert [len(part) for part in split_blocks([text_of(1)] * 120)] == [50, 50, 20]
-    assert [len(part) for part in split_blocks([text_of(3000)] * 7)] == [3, 3, 1]
-
-
-@given(st.lists(SOME, min_size=1, max_size=60), st.integers(1, MOST_BLOCKS))
-def test_a_part_has_a_block_and_no_more_than_asked_for(blocks: list[SlackBlock], most: int) -> None:
-    part = first_part(blocks, most)
-    assert part == blocks[: len(part)]
-    assert 1 <= len(part) <= most
+def test_a_long_text_is_cut_at_line_ends_and_a_long_line_at_spaces() -> None:
+    assert split_text("a\nb\nc", 3) == ["a\nb", "c"]
+    assert split_text("one two three", 8) == ["one two", "three"]
+    assert split_text("x" * 10, 4) == ["xxxx", "xxxx", "xx"]
+    assert split_text("") == [""]
 
 
 def report_for(name: str) -> tuple[Page, Directory]:
     title = ("Report for ", Span("UBOB", Kind.PERSON))
-    day = date(2024, 3, 10)
-    made = Page("user", title, Choice(day, day), (day, day), period="Sunday")
+    day, lead = date(2024, 3, 10), (Text((("You wrote.",),)),)
+    made = Page("user", title, Choice(day, day), (day, day), period="Sunday", lead=lead)
     return made, Directory(people={"UBOB": name})
 
 
@@ -60,7 +58,7 @@ def test_a_name_alerts_nobody_in_what_notifications_show() -> None:
 
 
 def test_a_message_is_posted_as_it_is() -> None:
-    [message] = messages_of(as_content(*report_for("bob")))
+    message = as_content(*report_for("bob")).message
     assert message["text"] == "Report for @bob: Sunday"
     assert (message["unfurl_links"], message["unfurl_media"]) == (False, False)
     assert "parse" not in message

@@ -164,7 +164,6 @@ def test_what_settings_mean() -> None:
         ("read_token_file", "xoxp-1-secret"),
         ("post_token_file", "xoxb-1-secret"),
         ("push_hosts", "push.lan:443"),
-        ("profile", ""),
         ("min_group", "\u0663"),
     ],
 )
@@ -229,7 +228,7 @@ def test_every_flag_of_every_command_has_a_help() -> None:
 
 def test_every_command_that_posts_shows_the_token_for_it() -> None:
     every = parsers()
-    for name in ("report", "send-weekly", "create-stats-channel", "unarchive"):
+    for name in ("report", "send-weekly"):
         assert "--post-token-file FILE" in every[name].format_help()
 
 

@@ -6,7 +6,6 @@
     report         report
     serve, demo    the dashboard, over the store or over a made-up workspace
     send           send-weekly, notify, warn, mail
-    channels       create-stats-channel, unarchive
     maintain       forget, rebuild-firstposts
     doctor         doctor
 
@@ -72,10 +71,6 @@ COMMANDS: Final = (
     ListedCommand("forget", "remove a person from the store for good", "maintain"),
     ListedCommand("doctor", "check the store, the settings and the tokens", "doctor"),
     ListedCommand("demo", "show the dashboard of a made-up workspace", "demo"),
-    ListedCommand(
-        "create-stats-channel", "create channels for the reports on channels", "channels"
-    ),
-    ListedCommand("unarchive", "unarchive a channel and invite who was in it", "channels"),
 )
 """In the order in which `channelstats --help` lists them."""
 

@@ -247,7 +247,7 @@ class CommandContext(msgspec.Struct):
             yield WebApi(SlackClient(transport, kind, clock=clock, sleep=sleep, say=self.say))
 
     def sender(self, api: WebApi, tables: Tables) -> Sender:
-        return Sender(api, tables.sent, sleep=self.sleep, clock=self.clock, say=self.say)
+        return Sender(api, tables.sent, clock=self.clock)
 
 
 # ── commands ─────────────────────────────────────────────────────────────────────────────────────

@@ -65,11 +65,8 @@ USEFUL_SCOPES: Final = {
     Purpose.POST: (
         ("chat:write.public", "posting to channels that the app is not a member of"),
         ("channels:join", "joining the channels that reports go to"),
-        ("channels:manage", "topics of stats channels, create-stats-channel, unarchive"),
+        ("channels:manage", "topics of stats channels"),
         ("files:write", "files with reports"),
-        ("channels:history", "checking whether a report arrived after a lost connection"),
-        ("im:write", "the same for reports to people"),
-        ("im:history", "the same for reports to people"),
     ),
 }
 """Scopes, and what they are for."""

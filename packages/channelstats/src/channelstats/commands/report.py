@@ -19,7 +19,6 @@ from channelstats.commands.context import (
     command,
     date_argument,
     flag,
-    many,
 )
 from channelstats.credentials import Purpose, pseudonym_secret
 from channelstats.days import DAY, date_at, minute_text
@@ -34,7 +33,7 @@ from channelstats.render.reports import (
     shown_names,
     shown_subject,
 )
-from channelstats.render.slack import content_of, split_blocks
+from channelstats.render.slack import content_of
 from channelstats.sending.sender import Attachment, SendJob, SendState
 from channelstats.sending.targets import destination_of, usual_destination
 from channelstats.settings import OptionGroup
@@ -313,9 +312,7 @@ async def _send(
     key = SentKey(wanted.kind, wanted.subject, period.start, period.days, destination)
     where = _destination_name(made.directory, destination)
     if given.dry_run:
-        what = many(len(split_blocks(content.blocks)), "message")
-        if attachment is not None:
-            what += f" and {attachment.name}"
+        what = "1 message" if attachment is None else f"1 message and {attachment.name}"
         row = await tables.sent.get(key)
         before = ""
         if row is not None and row.done:
@@ -327,7 +324,7 @@ async def _send(
         try:
             result = await context.sender(api, tables).send(job, again=given.again)
         except SlackError as error:
-            raise Failure(f"not all of it was sent to {where}: {error}") from None
+            raise Failure(f"not sent to {where}: {error}") from None
     hint = "; --again sends it once more" if result.state is SendState.ALREADY else ""
     context.say(f"to {where}: {result.text(context.zone)}{hint}")
 

@@ -26,7 +26,7 @@ from channelstats.days import minute_text, week_of
 from channelstats.lookup import NotFound, channel_id
 from channelstats.progress import show
 from channelstats.render.names import load
-from channelstats.render.slack import Content, escaped
+from channelstats.render.slack import Content, escaped, text_block
 from channelstats.render.words import printable
 from channelstats.sending.announcing import (
     WARNED,
@@ -47,7 +47,7 @@ from channelstats.sending.mail import (
 )
 from channelstats.sending.sender import SendJob, SendState
 from channelstats.sending.targets import WeeklyPlan, weekly_plan
-from channelstats.sending.weekly import WeeklyRun, text_block, weekly_key
+from channelstats.sending.weekly import WeeklyRun, weekly_key
 from channelstats.settings import OptionGroup, SettingError
 from channelstats.slack.errors import SlackError
 from channelstats.slack.web_api import WebApi

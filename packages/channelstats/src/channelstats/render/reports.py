@@ -21,7 +21,7 @@ from channelstats.privacy import Pseudonyms
 from channelstats.render.data import csv_bytes
 from channelstats.render.html import html_of
 from channelstats.render.names import Directory
-from channelstats.render.slack import content_of, messages_of
+from channelstats.render.slack import content_of
 from channelstats.render.text import text_of
 from channelstats.stats.activity import WEEKDAYS
 from channelstats.stats.conversation import daily_posters
@@ -60,7 +60,7 @@ def render(wanted: ReportRequest, of: ReportData, known: Directory, form: Form) 
         frames = frames_of(wanted, of, names)
         return {f"{name}.{form}": write(frame) for name, frame in frames.items()}
     if form is Form.SLACK:
-        return {"": indented({"messages": messages_of(content_of(wanted, of, names))})}
+        return {"": indented(content_of(wanted, of, names).message)}
     made = report_on(wanted, of)
     text = html_of(made, names) if form is Form.HTML else text_of(made, names)
     return {"": text.encode()}

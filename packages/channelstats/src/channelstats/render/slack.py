@@ -1,11 +1,11 @@
-"""The digest of a report as Slack blocks, and blocks as messages that Slack takes.
+"""The digest of a report as one message in Slack.
 
 Rule: people and channels are mentions, and Slack shows their names; where IDs are not real ones the
 names are text and mention nobody. At most 50 blocks and 10,000 characters a message, fewer than
-Slack's own undocumented limit; a later message is a reply to the first.
+Slack's own undocumented limit.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Final, TypeAlias
 
 import msgspec
@@ -24,6 +24,8 @@ SlackBlock: TypeAlias = dict[str, object]
 LONGEST_TEXT: Final = 3000
 MOST_BLOCKS: Final = 50
 MOST_CHARACTERS: Final = 10_000
+LONGEST_LINE: Final = 100
+"""Of the one that says how many are left out."""
 
 
 def escaped(text: str) -> str:
@@ -34,14 +36,12 @@ class _Slack:
     def __init__(self, names: Directory) -> None:
         self._names = names
 
-    def page(self, page: Page) -> Iterator[SlackBlock]:
+    def paragraphs(self, page: Page) -> Iterator[str]:
         title = f"*{self.line(page.title)}*"
-        yield from _texts(f"{title}\n{page.period}" if page.period else title)
+        yield f"{title}\n{page.period}" if page.period else title
         for part in page.lead:
             if isinstance(part, Text):
-                yield from _texts("\n".join(map(self.line, part.lines)))
-        if page.dashboard:
-            yield from _texts(f"<{escaped(page.dashboard)}|More in the dashboard>")
+                yield "\n".join(map(self.line, part.lines))
 
     def line(self, line: Line) -> str:
         return "".join(escaped(of) if isinstance(of, str) else self._span(of) for of in line)
@@ -95,30 +95,20 @@ def split_text(text: str, limit: int = LONGEST_TEXT) -> list[str]:
     return [*parts, part] if part or not parts else parts
 
 
-def _texts(text: str) -> Iterator[SlackBlock]:
-    for part in split_text(text):
-        yield {"type": "section", "text": {"type": "mrkdwn", "text": part}}
-
-
 # ── messages ─────────────────────────────────────────────────────────────────────────────────────
 
 
 class Content(msgspec.Struct, frozen=True):
-    """What a report says in Slack, before it is cut. ``text`` is what notifications show."""
+    """What one message says. ``text`` is what notifications show."""
 
     text: str
     blocks: list[SlackBlock]
 
-    def message(self, blocks: Sequence[SlackBlock], *, first: bool) -> dict[str, object]:
-        """The arguments of `chat.postMessage`, without channel and thread, for a part of the
-        blocks.
-        """
-        return {
-            "text": self.text if first else f"{self.text}, continued",
-            "blocks": list(blocks),
-            "unfurl_links": False,
-            "unfurl_media": False,
-        }
+    @property
+    def message(self) -> dict[str, object]:
+        """The arguments of `chat.postMessage`, without the channel."""
+        unfurled = dict.fromkeys(("unfurl_links", "unfurl_media"), False)
+        return {"text": self.text, "blocks": self.blocks, **unfurled}
 
 
 def content_of(wanted: ReportRequest, of: ReportData, names: Directory) -> Content:
@@ -129,45 +119,28 @@ def content_of(wanted: ReportRequest, of: ReportData, names: Directory) -> Conte
 def as_content(page: Page, names: Directory) -> Content:
     title = escaped(line_text(page.title, names))
     text = f"{title}: {page.period}" if page.period else title
-    return Content(text, list(_Slack(names).page(page)))
+    more = f"<{escaped(page.dashboard)}|More in the dashboard>" if page.dashboard else ""
+    return Content(text, blocks_of(_Slack(names).paragraphs(page), more))
 
 
-def messages_of(content: Content) -> list[dict[str, object]]:
-    """The messages of a report, in their order."""
-    return [
-        content.message(part, first=number == 0)
-        for number, part in enumerate(split_blocks(content.blocks))
-    ]
-
-
-def split_blocks(blocks: Sequence[SlackBlock]) -> list[list[SlackBlock]]:
-    """Cut where a message would be too long."""
-    parts = []
-    begin = 0
-    while begin < len(blocks):
-        parts.append(first_part(blocks[begin : begin + MOST_BLOCKS]))
-        begin += len(parts[-1])
-    return parts or [[]]
-
-
-def first_part(blocks: Sequence[SlackBlock], most: int = MOST_BLOCKS) -> list[SlackBlock]:
-    """As many blocks as a message takes, at least one of them and ``most`` of them."""
-    part: list[SlackBlock] = []
-    characters = 0
-    for block in blocks[:most]:
-        characters += characters_of(block)
-        if part and characters > MOST_CHARACTERS:
+def blocks_of(paragraphs: Iterable[str], last: str = "") -> list[SlackBlock]:
+    """Paragraphs as the blocks of one message, and a ``last`` one; where there are more than Slack
+    takes, it is said before the last one how many lines are left out.
+    """
+    parts = [part for paragraph in paragraphs for part in split_text(paragraph)]
+    shown, characters = list[str](), len(last) + LONGEST_LINE
+    for part in parts[: MOST_BLOCKS - 2]:
+        characters += len(part)
+        if characters > MOST_CHARACTERS:
             break
-        part.append(block)
-    return part
+        shown.append(part)
+    left = sum(part.count("\n") + 1 for part in parts[len(shown) :])
+    texts = (*shown, f"… and {left:,} more {plural(left, 'line')}" if left else "", last)
+    return [text_block(text) for text in texts if text]
 
 
-def characters_of(block: SlackBlock) -> int:
-    """How much text a block holds."""
-    text, fields = block.get("text"), block.get("fields")
-    found = [text] if isinstance(text, Mapping) else []
-    found += fields if isinstance(fields, list) else []
-    return sum(len(of["text"]) for of in found)
+def text_block(text: str) -> SlackBlock:
+    return {"type": "section", "text": {"type": "mrkdwn", "text": text}}
 
 
 # ── numbers ──────────────────────────────────────────────────────────────────────────────────────

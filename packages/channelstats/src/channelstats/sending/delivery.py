@@ -4,7 +4,7 @@ A run that sends holds a lease, makes a few attempts, and stores the outcome in 
 lease. There are two kinds of rows:
 
     what is posted in Slack   the row of the report and its destination (`tables.sent_reports`): it
-                              has parts, which another run goes on with
+                              may have a file, which another run goes on with
     what subscribers are told the row of the subscriber (`tables.subscriptions`): it says since when
                               nothing has come through, whatever they were told; and a row for each
                               of 57 weeks and each subscriber would be most of the table

@@ -84,11 +84,11 @@ def _stats_channel(by_name: Mapping[str, Channel], of: Channel) -> Channel:
     found = by_name.get(name)
     if found is None:
         raise NotFound(
-            f"there is no channel #{name} for the report on #{of.name}: make it with channelstats "
-            f"create-stats-channel {of.name}, or give --destination"
+            f"there is no channel #{name} for the report on #{of.name}: make it in Slack and run "
+            "channelstats sync channels, or give --destination"
         )
     if found.is_archived:
-        raise NotFound(f"#{name} is archived: see channelstats unarchive, or give --destination")
+        raise NotFound(f"#{name} is archived: give --destination")
     if of.is_private and not found.is_private:
         raise NotFound(f"#{of.name} is private and #{name} is not: give --destination")
     return found

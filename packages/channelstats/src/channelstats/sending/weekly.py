@@ -10,7 +10,7 @@ from typing import Final
 
 from channelstats.days import period_text
 from channelstats.render.names import Directory
-from channelstats.render.slack import Content, SlackBlock, content_of, escaped, split_text
+from channelstats.render.slack import Content, blocks_of, content_of, escaped, text_block
 from channelstats.render.words import weekly_lines
 from channelstats.sending.sender import Sender, SendJob, SendResult, SendState
 from channelstats.sending.targets import Target, WeeklyPlan
@@ -148,7 +148,7 @@ class WeeklyRun:
 
     async def _post_link(self, target: Target, result: SendResult, links: str) -> None:
         """Post where the report is to the channel for links."""
-        permalink = await self._api.permalink(result.channel, result.thread)
+        permalink = await self._api.permalink(result.channel, result.ts)
         week, name = self._week, self._directory.channel(target.subject)
         period = period_text(week.start, week.last)
         text = f"<{permalink}|The report> on <#{target.subject}>, {period}"
@@ -200,8 +200,4 @@ def goals_content(goals: list[Measured], alerts: list[Measured], week: Period) -
         return None
     title = f"Goals and alerts, {period_text(week.start, week.last)}"
     text = "\n".join([f"*{escaped(title)}*", *map(escaped, lines)])
-    return Content(title, list(map(text_block, split_text(text))))
-
-
-def text_block(text: str) -> SlackBlock:
-    return {"type": "section", "text": {"type": "mrkdwn", "text": text}}
+    return Content(title, blocks_of([text]))

@@ -46,9 +46,6 @@ _OF_METHOD: Final = {
     ("chat.postMessage", NOT_A_MEMBER): (
         "the app is not in it; invite it, or give it the scope chat:write.public"
     ),
-    ("conversations.unarchive", NOT_A_MEMBER): (
-        "Slack does not let bots bring a channel back; give the token of a user (xoxp-…)"
-    ),
 }
 """What else a code means, of one method."""
 
@@ -56,7 +53,6 @@ _CALL: Final = {
     "cannot_dm_bot": "a bot gets no direct messages",
     "invalid_blocks": "Slack does not take these blocks",
     "messages_tab_disabled": "the app takes no direct messages: turn on its messages tab",
-    "name_taken": "a channel of this name exists already",
     "user_disabled": "the user is deactivated",
     "user_not_found": "there is no such user",
 }

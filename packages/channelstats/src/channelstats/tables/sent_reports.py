@@ -3,17 +3,10 @@
 Rule: a row is a lease too. A run acquires it before it sends and changes it only while it holds it;
 the lease of a killed run expires.
 
-    key       sent <kind> <ID of the channel or user, or -> <start>-<days> <ID of the destination>
-    edition   which edition of the report; a new one begins when it is sent from its beginning
-    content   digest of what the edition says
-    channel   channel that it went to: of direct messages, where the destination is a person
-    thread    ts of the message that begins the thread
-    posted    ts of the edition's parts, joined by `,`
-    blocks    how many blocks these parts hold
-    trying    number of the part that is being posted; it may be there already
-    tried_at  seconds at which the edition's last try began
-    file      ID of the file that was put into the thread
-    done      seconds at which all of it was there
+    key      sent <kind> <ID of the channel or user, or -> <start>-<days> <ID of the destination>
+    channel  channel that the message is in: of direct messages, where it went to a person
+    ts       its timestamp
+    done     seconds at which all of it was there, its file too
 """
 
 from collections.abc import Callable
@@ -23,7 +16,7 @@ from typing import Final
 import msgspec
 
 from channelstats.tables.items import everything, struct_of, text
-from keytables import Attr, Clock, Item, TableHandle, Value
+from keytables import Attr, Clock, TableHandle, Value
 from keytables.lease import Lease
 
 _PREFIX: Final = "sent "
@@ -52,15 +45,8 @@ class SentKey(msgspec.Struct, frozen=True):
 class Sent(msgspec.Struct, frozen=True):
     """A row; see the module."""
 
-    edition: str = ""
-    content: str = ""
     channel: str = ""
-    thread: str = ""
-    posted: tuple[str, ...] = ()
-    blocks: int = 0
-    trying: int = 0
-    tried_at: int = 0
-    file: str = ""
+    ts: str = ""
     done: int = 0
 
 
@@ -72,7 +58,7 @@ class SentReports:
 
     async def get(self, key: SentKey) -> Sent | None:
         item = await self._table.get((str(key),))
-        return None if item is None else _sent(item)
+        return None if item is None else struct_of(Sent, item)
 
     def lease(self, key: SentKey, clock: Clock) -> Lease:
         """The right to send a report and to change its row."""
@@ -94,10 +80,4 @@ class SentReports:
 
 def columns_of(row: Sent) -> dict[str, Value]:
     """The attributes of a row; None for those that it has not."""
-    columns = msgspec.structs.asdict(row) | {"posted": ",".join(row.posted)}
-    return {name: value or None for name, value in columns.items()}
-
-
-def _sent(item: Item) -> Sent:
-    posted = tuple(filter(None, text(item, "posted").split(",")))
-    return msgspec.structs.replace(struct_of(Sent, item), posted=posted)
+    return {name: value or None for name, value in msgspec.structs.asdict(row).items()}
