@@ -31,6 +31,7 @@ EXPLAINED: Final = {
     "rebuild-firstposts": "data.md#first-posts",
     "import-members": "data.md#when-accounts-were-created",
     "forget": "privacy.md",
+    "copy": "privacy.md#a-copy-without-names",
     "doctor": "troubleshooting.md",
     "demo": "getting-started.md",
 }

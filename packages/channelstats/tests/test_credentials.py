@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from channelstats.cli import main
-from channelstats.commands import NOT_DONE
 from channelstats.credentials import Purpose, find_token, read_or_create, slack_token
 from channelstats.settings import SettingError, load
 
@@ -118,16 +116,3 @@ def test_a_file_that_is_being_made_is_not_there_yet(tmp_path: Path) -> None:
         return b"made"
 
     assert read_or_create(tmp_path / "secret", looking) == b"made"
-
-
-def test_half_a_secret_makes_no_pseudonyms(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    example = Path(__file__).parent / "example"
-    assert main(["import-export", str(example), "--quiet"]) == 0
-    (tmp_path / "channelstats-data" / "anonymize.secret").write_bytes(b"")
-    assert main(["report", "global", "--anonymize"]) == NOT_DONE
-    found = capfd.readouterr()
-    assert found.out == ""
-    assert "anonymize.secret: the secret for pseudonyms: expected 16 bytes" in found.err

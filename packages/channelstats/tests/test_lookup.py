@@ -3,11 +3,9 @@
 import pytest
 
 from channelstats.lookup import MOST_FOUND, Names, NotFound, user_id
-from channelstats.privacy import Pseudonyms, hidden_channels, hidden_users
 from channelstats.tables.directory import Channel, User
 from support.channelstats.house import House
 
-PSEUDONYMS = Pseudonyms(b"a secret that is long enough")
 USERS = {
     "U1": User("U1", user_name="ada", display_name="Ada"),
     "U2": User("U2", user_name="bob", real_name="Bob Berg"),
@@ -24,12 +22,6 @@ CHANNELS = {
 @pytest.fixture
 def real() -> Names:
     return Names(USERS, CHANNELS, slack_name="example")
-
-
-@pytest.fixture
-def hidden() -> Names:
-    users, channels = hidden_users(USERS, PSEUDONYMS), hidden_channels(CHANNELS, PSEUDONYMS)
-    return Names(users, channels, pseudonyms=PSEUDONYMS)
 
 
 def test_channels_are_listed_by_name_and_archived_ones_last(real: Names) -> None:
@@ -87,21 +79,6 @@ def test_what_begins_like_it_comes_first_and_bots_never(real: Names) -> None:
 def test_no_more_are_offered_than_can_be_looked_over() -> None:
     many = {f"U{number}": User(f"U{number}", user_name=f"x{number}") for number in range(99)}
     assert len(Names(many, {}).like("x")) == MOST_FOUND
-
-
-def test_under_pseudonyms_only_pseudonyms_are_known(hidden: Names) -> None:
-    uid, name, cid = PSEUDONYMS.identifier("U2"), PSEUDONYMS.person("U2"), "C3"
-    assert (uid, name) != ("U2", "Bob Berg")
-    assert hidden.find_person(uid) == hidden.find_person(name) == uid
-    assert hidden.find_channel(f"#{PSEUDONYMS.channel(cid)}") == PSEUDONYMS.identifier(cid)
-    assert hidden.like(name)[0] == (name, name)
-    assert hidden.directory.person(uid) == name
-    for real in ("U2", "bob", "Bob Berg"):
-        with pytest.raises(NotFound):
-            hidden.find_person(real)
-    assert [hidden.find_channel(real) for real in ("C3", "dev", "#dev")] == [None] * 3
-    assert not set(USERS) & set(hidden.directory.people)
-    assert "Bob" not in str(hidden.like(""))
 
 
 def test_whoever_is_out_is_neither_named_nor_found() -> None:

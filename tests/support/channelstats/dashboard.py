@@ -17,7 +17,6 @@ from support.clocks import ManualClock
 
 Client = TestClient[web.Request, web.Application]
 
-SECRET = b"a secret that is long enough"
 TOKEN = "correct-horse-battery"
 
 
@@ -50,13 +49,12 @@ async def dashboard(
     folder: Path,
     *,
     token: str | None = None,
-    secret: bytes | None = None,
     **settings: str,
 ) -> AsyncIterator[Dashboard]:
     """A dashboard over the tables of a house."""
     clock = ManualClock(NOW)
     known = load({"data": str(folder), **settings}, {})
-    service = DashboardService(house.tables, known, clock=clock, secret=secret)
+    service = DashboardService(house.tables, known, clock=clock)
     app = make_app(service, Authenticator(token, clock))
     async with TestClient(TestServer(app)) as client:
         yield Dashboard(house, client, clock)

@@ -9,7 +9,7 @@ reaches a table.
     settings       the settings; credentials, progress, lookup: what commands share
     render         views and reports as pages, text, Slack blocks, JSON, CSV, Parquet
     views          the numbers that the dashboard and the reports show
-    privacy        pseudonyms for what is read, one step before the views
+    anonymize      a copy of a store without names, IDs and links
     stats          columns of a period → figures and the report document, pure functions
     ingest         what a source says → rows of the tables
     slack          sources: export archives, the Web API, and the objects in them

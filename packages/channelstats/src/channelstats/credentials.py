@@ -16,11 +16,7 @@ from typing import Final
 import msgspec
 
 from channelstats.identifiers import is_token
-from channelstats.privacy import SHORTEST_SECRET
 from channelstats.settings import PREFIX, SettingError, Settings
-
-SECRET_FILE: Final = "anonymize.secret"  # noqa: S105 - the name of a file
-SECRET_BYTES: Final = 32
 
 _LONGEST_TOKEN_FILE: Final = 4096
 _LONGEST_FILE: Final = 10_000
@@ -126,24 +122,6 @@ def mail_password(settings: Settings, environment: Mapping[str, str]) -> str:
 
 
 # ── Files in the data folder ─────────────────────────────────────────────────────────────────────
-
-
-def pseudonym_secret(settings: Settings) -> bytes:
-    """The secret that pseudonyms are made with: the operator's, or one that is made once.
-
-    :raises SettingError: it is too short
-    """
-    if settings.anonymize_secret_file:
-        path = Path(settings.anonymize_secret_file).expanduser()
-        secret = path.read_bytes().strip()
-    else:
-        path = settings.folder / SECRET_FILE
-        secret = read_or_create(path, lambda: os.urandom(SECRET_BYTES))
-    if len(secret) < SHORTEST_SECRET:
-        raise SettingError(
-            f"{path}: the secret for pseudonyms: expected {SHORTEST_SECRET} bytes or more"
-        )
-    return secret
 
 
 def read_or_create(path: Path, create: Callable[[], bytes]) -> bytes:

@@ -12,7 +12,6 @@ from difflib import get_close_matches
 from typing import Final
 
 from channelstats.identifiers import is_user_id
-from channelstats.privacy import Pseudonyms
 from channelstats.render.names import Directory
 from channelstats.slack.export_layout import one_form
 from channelstats.tables import Tables
@@ -139,9 +138,6 @@ class Names:
     """What people and channels are called on the pages, and whom an address means. Whoever is
     ``out`` is neither named nor found; without ``slack_name`` nothing is linked. Takes a moment to
     make for many people.
-
-    Rule: ``pseudonyms`` are those that all the IDs here are, None where they are real; so pages and
-    addresses of the anonymous dashboard know nothing real, and nothing real is understood.
     """
 
     def __init__(
@@ -151,9 +147,7 @@ class Names:
         *,
         slack_name: str = "",
         out: Collection[str] = (),
-        pseudonyms: Pseudonyms | None = None,
     ) -> None:
-        self.pseudonyms = pseudonyms
         self.users = {uid: user for uid, user in users.items() if uid not in out}
         self.channels = {cid: channel for cid, channel in channels.items() if cid not in out}
         self.directory = Directory.of_rows(self.users, self.channels, slack_name)

@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -110,28 +109,6 @@ def test_who_is_not_known_is_an_error(data: list[str], capfd: Capture) -> None:
         "channelstats: there is no user '@nobody'\n"
     )
     assert "no channel 'none'" in error_of(["report", "channel", "none", *data], capfd)
-
-
-def test_pseudonyms_stay_the_same_from_run_to_run(
-    data: list[str], capfd: Capture, tmp_path: Path
-) -> None:
-    command = ["report", "user", "@bob", *WEEK, *data, "--anonymize"]
-    assert main(command) == 0
-    first = capfd.readouterr().out
-    assert main(command) == 0
-    assert capfd.readouterr().out == first
-    assert {"bob", "berg"}.isdisjoint(re.findall(r"\w+", first.lower()))
-    secret = tmp_path / "data" / "anonymize.secret"
-    assert stat.S_IMODE(secret.stat().st_mode) == 0o600
-    assert len(secret.read_bytes()) == 32
-
-
-def test_a_secret_that_is_too_short_is_an_error(
-    data: list[str], capfd: Capture, tmp_path: Path
-) -> None:
-    (tmp_path / "secret").write_text("short\n")
-    flags = ["--anonymize", "--anonymize-secret-file", str(tmp_path / "secret")]
-    assert "16 bytes or more" in error_of(["report", "global", *data, *flags], capfd)
 
 
 def test_days_can_be_given_in_many_ways(data: list[str], capfd: Capture) -> None:

@@ -1,9 +1,10 @@
-"""forget: a person is removed from the store for good."""
+"""forget: a person is removed from the store for good; copy: nobody has a name in it."""
 
 import asyncio
 import io
 import json
 import random
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from channelstats.commands import DONE, NOT_DONE, WITH_PROBLEMS
+from channelstats.commands import DONE, NOT_DONE, USAGE, WITH_PROBLEMS
 from channelstats.tables import Tables
 from keytables.sqlite.division import divide_store
 from keytables.stores import open_engine
@@ -194,3 +195,46 @@ def test_no_byte_of_messages_that_are_too_old_stays(tmp_path: Path) -> None:
     assert called("import-export", export, *arguments, now=NOW) == DONE
     assert len(stored(folder=data)) > 10
     assert holding(data, old) == []
+
+
+# ── copy ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_copy_without_names_is_a_folder_like_any_other(tmp_path: Path, capfd: Capture) -> None:
+    assert called("copy", "--anonymize", "anonymous", now=NOW) == DONE
+    assert capfd.readouterr().err == "copied without names: 15 messages\n"
+    told = []
+    for data in ((), ("--data", "anonymous")):
+        words = ("report", "global", "--week", "2024-03-12", "--format", "json")
+        assert called(*words, *data, now=NOW) == DONE
+        told.append(json.loads(capfd.readouterr().out))
+    assert told[0]["statistics"]["words"] == told[1]["statistics"]["words"] == 40
+    assert "UBOB" in str(told[0])
+    assert "UBOB" not in str(told[1])
+    files = filter(Path.is_file, (tmp_path / "anonymous").rglob("*"))
+    found = b"".join(path.read_bytes() for path in files)
+    assert not re.search(b"UBOB|Bob Berg|CGEN", found)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "line"),
+    [
+        (("--anonymize", "channelstats-data"), USAGE, "this is the store to copy"),
+        (("--anonymize", "mysql://x"), USAGE, "a store is sqlite:///PATH"),
+        (("there",), USAGE, "--anonymize"),
+        (("--anonymize", "there"), NOT_DONE, "there is a workspace in it already"),
+    ],
+)
+def test_a_place_that_is_none_is_one_line(
+    words: tuple[str, ...], code: int, line: str, capfd: Capture
+) -> None:
+    assert called("copy", "--anonymize", "there", now=NOW) == DONE
+    capfd.readouterr()
+    ended: object
+    try:
+        ended = called("copy", *words, now=NOW)
+    except SystemExit as wrong_usage:
+        ended = wrong_usage.code
+    assert ended == code
+    [error] = capfd.readouterr().err.splitlines()
+    assert line in error

@@ -105,8 +105,8 @@ def test_a_port_in_use_is_one_line(folder: Folder) -> None:
         )
 
 
-def test_on_another_address_a_token_is_made_and_kept_and_so_are_pseudonyms(folder: Folder) -> None:
-    words = ("--host", "0.0.0.0", "--anonymize")
+def test_on_another_address_a_token_is_made_and_kept(folder: Folder) -> None:
+    words = ("--host", "0.0.0.0")
     people = "people.json?from=2024-03-10&to=2024-03-16"
     with serving(folder, *words) as (url, process):
         kept = folder.path / "serve.token"
@@ -120,7 +120,6 @@ def test_on_another_address_a_token_is_made_and_kept_and_so_are_pseudonyms(folde
             assert answer.url == f"{url}{people}"
             assert answer.status == 200
             shown = answer.read().decode()
-        assert "UBOB" not in shown
         process.terminate()
         process.wait(PATIENCE)
         log = told(process)

@@ -7,17 +7,13 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
-from channelstats.privacy import load_pseudonyms
 from channelstats.render.names import Directory, emoji_sign
-from channelstats.render.reports import Form, render, shown_subject
 from channelstats.render.slack import content_of
 from channelstats.render.words import change_words
 from channelstats.stats.quantities import Quantity, change, not_compared
 from channelstats.views.model import Kind
 from channelstats.views.reports import ReportKind, ReportRequest
-from support.channelstats.house import House
 from support.channelstats.weeks import Week
-from support.channelstats.weeks import hidden as under_pseudonyms
 
 A, CGEN, CDEV = "UALICE", "CGEN", "CDEV"
 DASHBOARD = "https://stats.example.org/team/"
@@ -126,17 +122,6 @@ def test_nobody_is_named_where_too_few_posted(w2: Week) -> None:
     found = "\n".join(lines(w2, "global", smallest=5))
     assert "<@" not in found
     assert "<#CDEV" not in found
-
-
-async def test_under_pseudonyms_nothing_real_is_said_and_nothing_is_linked(
-    w2: Week, empty: House
-) -> None:
-    names = await load_pseudonyms(empty.tables, b"a secret of sixteen")
-    data = under_pseudonyms(w2.data, names)
-    shown = shown_subject(ReportRequest(ReportKind.GLOBAL, dashboard_url=DASHBOARD), names)
-    text = render(shown, data, w2.directory, Form.SLACK)[""].decode()
-    assert "UALICE" not in text
-    assert "https:" not in text
 
 
 def test_without_its_address_the_dashboard_is_not_linked(w2: Week) -> None:

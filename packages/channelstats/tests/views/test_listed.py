@@ -233,9 +233,3 @@ def test_the_newest_message_comes_first_and_none_twice(data: DashboardData) -> N
     times = [message.split("/")[1] for message in messages]
     assert times == sorted(times, reverse=True)
     assert len(set(messages)) == len(messages)
-
-
-def test_under_pseudonyms_no_message_is_listed(data: DashboardData) -> None:
-    hidden = replace(data, inputs=replace(data.inputs, mark=str))
-    with pytest.raises(ChoiceError, match="under pseudonyms no messages are listed"):
-        listed(hidden)

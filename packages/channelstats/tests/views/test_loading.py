@@ -11,7 +11,6 @@ import polars as pl
 import pytest
 
 from channelstats.days import DAY
-from channelstats.privacy import load_pseudonyms
 from channelstats.stats import Options, Period
 from channelstats.stats.period import History
 from channelstats.tables.columns import ID, MESSAGES
@@ -38,10 +37,6 @@ async def test_the_members_of_a_channel_are_those_read_last(example: House) -> N
     without = replace(options, excluded_users=frozenset({"bob"}))
     assert await load_members(example.tables, chosen, without) == ("UALICE", "UCARA")
     assert await load_members(example.tables, Choice(FIRST, FIRST, "CNONE"), options) == ()
-    names = await load_pseudonyms(example.tables, b"a secret of sixteen")
-    hidden = Choice(FIRST, FIRST, names.identifier("CGEN"))
-    shown = await load_members(example.tables, hidden, options, names)
-    assert shown == tuple(map(names.identifier, members))
 
 
 @pytest.mark.parametrize("seed", slow_after(1, range(300, 303)))

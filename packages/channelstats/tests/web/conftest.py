@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.channelstats.dashboard import SECRET, TOKEN, Dashboard, dashboard
+from support.channelstats.dashboard import TOKEN, Dashboard, dashboard
 from support.channelstats.house import EXAMPLE, House, house
 
 
@@ -27,13 +27,6 @@ async def questions(tmp_path: Path) -> AsyncIterator[House]:
 @pytest.fixture
 async def board(example: House, tmp_path: Path) -> AsyncIterator[Dashboard]:
     async with dashboard(example, tmp_path, slack_name="example") as opened:
-        yield opened
-
-
-@pytest.fixture
-async def hidden(example: House, tmp_path: Path) -> AsyncIterator[Dashboard]:
-    """Under pseudonyms."""
-    async with dashboard(example, tmp_path, slack_name="example", secret=SECRET) as opened:
         yield opened
 
 

@@ -34,7 +34,7 @@ from channelstats.web import app
 from channelstats.web.auth import POLICY
 from channelstats.web.service import Busy, DashboardService
 from keytables import Unavailable
-from support.channelstats.dashboard import SECRET, Dashboard, dashboard
+from support.channelstats.dashboard import Dashboard, dashboard
 from support.channelstats.dated import row
 from support.channelstats.house import (
     EXAMPLE,
@@ -111,14 +111,13 @@ class Elements(HTMLParser):
 async def shared(
     taken_in: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[dict[str, Dashboard]]:
-    """Over the worked example: one with its names, and one under pseudonyms."""
+    """Over the worked example."""
     folder = tmp_path_factory.mktemp("shared")
     async with (
         copied_house(taken_in, folder / "example") as opened,
         dashboard(opened, folder, slack_name="example") as board,
-        dashboard(opened, folder, slack_name="example", secret=SECRET) as hidden,
     ):
-        yield {"board": board, "hidden": hidden}
+        yield {"board": board}
 
 
 def visited(found: Dashboard) -> Dashboard:
@@ -131,12 +130,6 @@ def visited(found: Dashboard) -> Dashboard:
 def board(shared: dict[str, Dashboard]) -> Dashboard:
     """Rule: for tests that change neither its store nor its clock."""
     return visited(shared["board"])
-
-
-@pytest.fixture
-def hidden(shared: dict[str, Dashboard]) -> Dashboard:
-    """The same under pseudonyms."""
-    return visited(shared["hidden"])
 
 
 @pytest_asyncio.fixture(loop_scope="module")
@@ -261,8 +254,6 @@ async def test_messages_are_linked_to_the_workspace_that_files_of_an_export_are_
         text = await opened.text(f"/threads?{WEEK}")
         assert 'href="https://given.slack.com/archives/C' in text
         assert "acme" not in text
-    async with dashboard(empty, tmp_path, secret=SECRET) as opened:
-        assert "acme" not in await opened.text(f"/threads?{WEEK}")
 
 
 async def test_one_of_a_kind_is_compared_with_everyone(board: Dashboard) -> None:
@@ -614,12 +605,6 @@ async def answers(board: Dashboard) -> dict[str, str]:
     return found
 
 
-async def test_under_pseudonyms_nothing_real_comes_out(hidden: Dashboard, board: Dashboard) -> None:
-    assert REAL.search(await board.text(f"/people?{WEEK}"))
-    for address, text in (await answers(hidden)).items():
-        assert not REAL.search(text), (address, REAL.search(text))
-
-
 async def test_a_profile_of_nobody_leads_to_the_list(board: Dashboard) -> None:
     for path, to in (("/person", "/people"), ("/channel", "/channels")):
         for query in ("?weeks=1", "?weeks=1&person=&channel="):
@@ -685,24 +670,6 @@ async def test_who_is_unknown_forgotten_or_excluded_has_no_page(
     async with dashboard(example, tmp_path) as opened:
         assert "there is no user" in await opened.text("/person?person=cara", status=404)
         assert "UCARA" not in await opened.text(f"/channel.json?{WEEK}&channel=general")
-
-
-async def test_pseudonyms_lead_on_and_real_names_do_not(hidden: Dashboard) -> None:
-    page = await hidden.text(f"/people?{WEEK}")
-    links = [link for link in Elements(page).links if "person=" in link]
-    assert links
-    text = await hidden.text(links[0])
-    assert not REAL.search(text)
-    assert 'class="chip"' in text
-    named = json.loads(await hidden.text("/names.json?like="))[0]["value"]
-    assert 'class="chip"' in await hidden.text(f"/people?{WEEK}&person={named}")
-    for query in ("person=UBOB", "person=bob", "channel=dev", "channel=CDEV"):
-        assert "there is no" in await hidden.text(f"/people?{query}", status=404)
-
-
-async def test_under_pseudonyms_me_is_one_too(hidden: Dashboard) -> None:
-    async with hidden.client.post("/me", data={"person": "UBOB"}, allow_redirects=False) as answer:
-        assert 'channelstats-me=""' in answer.headers["Set-Cookie"]
 
 
 async def test_groups_that_are_too_small_are_not_shown(board: Dashboard, tmp_path: Path) -> None:

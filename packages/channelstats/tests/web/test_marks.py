@@ -110,9 +110,3 @@ async def test_a_mark_is_on_the_next_page_and_in_the_report(asking: Dashboard) -
     assert after["queue"]["rows"] == before["queue"]["rows"][1:]
     assert [row["state"] for row in after["marked"]["rows"]] == ["snoozed"]
     assert (await asking.house.tables.marks.all())[item].until == int(NOW) + 7 * 86_400
-
-
-async def test_under_pseudonyms_nothing_leads_to_the_time_of_a_message(hidden: Dashboard) -> None:
-    text = await hidden.text("/todo?from=2024-03-10&to=2024-03-16")
-    assert "To do first" in text
-    assert 'action="/marks"' not in text

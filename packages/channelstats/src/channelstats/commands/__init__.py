@@ -6,7 +6,7 @@
     report         report
     serve, demo    the dashboard, over the store or over a made-up workspace
     send           send-weekly, notify, warn, mail
-    maintain       forget, rebuild-firstposts
+    maintain       forget, copy, rebuild-firstposts
     doctor         doctor
 
 They are listed here; the module of a command is imported when it runs, so that `--help` is fast.
@@ -69,6 +69,7 @@ COMMANDS: Final = (
         "import_",
     ),
     ListedCommand("forget", "remove a person from the store for good", "maintain"),
+    ListedCommand("copy", "copy the store without names, IDs and links", "maintain"),
     ListedCommand("doctor", "check the store, the settings and the tokens", "doctor"),
     ListedCommand("demo", "show the dashboard of a made-up workspace", "demo"),
 )

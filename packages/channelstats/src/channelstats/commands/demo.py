@@ -64,7 +64,6 @@ class DemoPlan(msgspec.Struct, frozen=True):
     ),
     argument("--export", type=Path, metavar="PATH", help="only write it as a Slack export"),
     flag("--no-browser", "open no browser"),
-    flag("--anonymize", "pseudonyms for people and channels, no links"),
     groups=(OptionGroup.COUNTING, OptionGroup.DASHBOARD),
 )
 async def demo(context: CommandContext) -> int:
@@ -112,7 +111,6 @@ def _settings(context: CommandContext, folder: Path) -> Settings:
         exclude_channels=frozenset(),
         exclude_users=frozenset(),
         retention_days=0,
-        anonymize_secret_file="",
         port=context.settings.port if context.arguments.port is not None else 0,
     )
 

@@ -1,11 +1,15 @@
-"""Commands that change what is stored: forget and rebuild-firstposts."""
+"""Commands that change or copy what is stored: forget, copy and rebuild-firstposts."""
 
 import signal
 import sys
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 from typing import Final
 
+import msgspec
+
 from channelstats import lookup
+from channelstats.anonymize import copy_anonymized
 from channelstats.commands.context import CommandContext, Failure, argument, command, flag, many
 from channelstats.identifiers import is_user_id
 from channelstats.lookup import NotFound
@@ -14,6 +18,7 @@ from channelstats.settings import OptionGroup
 from channelstats.tables import Tables
 from channelstats.tables.exclusion import Forgotten, forget_person
 from channelstats.tables.first_posts import rebuild
+from keytables.stores import parse_store
 
 _YES: Final = frozenset({"y", "yes"})
 
@@ -85,6 +90,42 @@ def _is_confirmed(question: str) -> bool:
         return sys.stdin.readline().strip().lower() in _YES
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@command(
+    argument("to", metavar="DEST", help="a new data folder, or the URL of an empty store"),
+    argument(
+        "--anonymize",
+        action="store_true",
+        required=True,
+        help="other names and IDs of people and channels, and no links",
+    ),
+    groups=(OptionGroup.PRIVACY,),
+)
+async def copy(context: CommandContext) -> int:
+    settings, to = context.settings, context.arguments.to
+    place = replace(settings, **({"store": to} if "://" in to else {"data": to, "store": ""}))
+    try:
+        is_same = parse_store(place.store_url) == parse_store(settings.store_url)
+    except ValueError as error:
+        context.wrong_usage(f"DEST: {error}")
+    if is_same:
+        context.wrong_usage("DEST: this is the store to copy")
+    other, copied = msgspec.structs.replace(context, settings=place), 0
+    async with context.tables() as source, other.tables(create=True) as target:
+        if await target.users.all() or not await target.messages.is_empty():
+            raise Failure(f"{to}: there is a workspace in it already; name another place")
+        with context.progress_bar("copying", " messages") as bar:
+            async for copied in copy_anonymized(
+                source,
+                target,
+                context.clock,
+                excluded_people=settings.exclude_users,
+                excluded_channels=settings.exclude_channels,
+            ):
+                show(bar, copied)
+    context.say(f"copied without names: {many(copied, 'message')}")
+    return context.exit_code
 
 
 @command(

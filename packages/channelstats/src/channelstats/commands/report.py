@@ -20,18 +20,15 @@ from channelstats.commands.context import (
     date_argument,
     flag,
 )
-from channelstats.credentials import Purpose, pseudonym_secret
+from channelstats.credentials import Purpose
 from channelstats.days import DAY, date_at, minute_text
 from channelstats.identifiers import is_user_id
-from channelstats.privacy import Pseudonyms, load_pseudonyms
 from channelstats.render.names import Directory, load
 from channelstats.render.reports import (
     Files,
     Form,
     json_of_report,
     render,
-    shown_names,
-    shown_subject,
 )
 from channelstats.render.slack import content_of
 from channelstats.sending.sender import Attachment, SendJob, SendState
@@ -56,17 +53,14 @@ _LONGEST_PERIOD: Final = 3660
 
 
 class ReportInput(msgspec.Struct, frozen=True):
-    """What a report is rendered from. ``wanted`` has the real ID of whom or what it is about,
-    ``shown`` the one that is shown.
-    """
+    """What a report is rendered from."""
 
     wanted: ReportRequest
-    shown: ReportRequest
     data: ReportData
     directory: Directory
 
     def render(self, form: Form) -> Files:
-        return render(self.shown, self.data, self.directory, form)
+        return render(self.wanted, self.data, self.directory, form)
 
 
 class _Document(msgspec.Struct):
@@ -108,7 +102,6 @@ def _parse_days(text: str) -> int:
         help="format to write; may be given several times [default: text]",
     ),
     argument("--out", type=Path, metavar="DIR", help="folder to write to [default: --out-dir]"),
-    flag("--anonymize", "pseudonyms for people and channels"),
     flag("--regen", "compute it again, even if it is stored"),
     flag("--send", "post it in Slack"),
     argument("--destination", metavar="NAME", help="#channel, @user or an ID; else the usual one"),
@@ -135,9 +128,7 @@ async def report(context: CommandContext) -> int:
             destination = await destination_of(tables, given.destination)
         elif given.send:
             destination = await usual_destination(tables, context.settings, kind, subject)
-        settings, names = context.settings, None
-        if given.anonymize:
-            names = await load_pseudonyms(tables, pseudonym_secret(settings))
+        settings = context.settings
         if not (given.send or any(getattr(given, name) for name in _PERIOD_FLAGS)):
             period = await _newest_period(context, tables, period)
         wanted = ReportRequest(
@@ -148,7 +139,7 @@ async def report(context: CommandContext) -> int:
             settings.dashboard_url,
         )
         files, messages, made = dict[Form, Files](), 0, None
-        if Form.JSON in forms and names is None and settings.min_group == 1:
+        if Form.JSON in forms and settings.min_group == 1:
             # It is stored, and then no message is read for it.
             document = await document_of(
                 tables, period, settings.options, clock=context.clock, refresh=given.regen
@@ -156,12 +147,12 @@ async def report(context: CommandContext) -> int:
             messages = msgspec.json.decode(document, type=_Document).statistics["messages"]
             files[Form.JSON] = {"": json_of_report(document, wanted)}
         if given.send or not files.keys() >= set(forms):
-            made = await _input(context, tables, wanted, period, names)
+            made = await _input(context, tables, wanted, period)
             messages = made.data.now.volume.messages
             files |= {form: made.render(form) for form in forms if form not in files}
         await _say_what_is_missing(context, tables, period, messages)
         for form in forms:
-            _write(context, out, f"{shown_subject(wanted, names).name}.{form}", files[form])
+            _write(context, out, f"{wanted.name}.{form}", files[form])
         if given.send and made is not None:
             await _send(context, tables, made, destination)
     return context.exit_code
@@ -206,25 +197,19 @@ async def _subject(context: CommandContext, tables: Tables, kind: ReportKind) ->
 
 
 async def _input(
-    context: CommandContext,
-    tables: Tables,
-    wanted: ReportRequest,
-    period: Period,
-    names: Pseudonyms | None,
+    context: CommandContext, tables: Tables, wanted: ReportRequest, period: Period
 ) -> ReportInput:
     settings, given = context.settings, context.arguments
-    shown = shown_subject(wanted, names)
     data = await load_report_data(
         tables,
         period,
         settings.options,
         now=int(context.clock()),
-        counted=[shown.subject] if wanted.kind is ReportKind.CHANNEL else [],
+        counted=[wanted.subject] if wanted.kind is ReportKind.CHANNEL else [],
         smallest_group=settings.min_group,
-        names=names,
         refresh=given.regen,
     )
-    return ReportInput(wanted, shown, data, await load(tables, settings.slack_name))
+    return ReportInput(wanted, data, await load(tables, settings.slack_name))
 
 
 async def _newest_period(context: CommandContext, tables: Tables, usual: Period) -> Period:
@@ -302,13 +287,12 @@ async def _send(
     context: CommandContext, tables: Tables, made: ReportInput, destination: str
 ) -> None:
     given, wanted, period = context.arguments, made.wanted, made.data.period
-    names = shown_names(made.data, made.directory)
-    content = content_of(made.shown, made.data, names)
+    content = content_of(wanted, made.data, made.directory)
     title = html.unescape(content.text)
     attachment = None
     if given.attach:
         file = made.render(Form(given.attach))[""]
-        attachment = Attachment(f"{made.shown.name}.{given.attach}", title, file)
+        attachment = Attachment(f"{wanted.name}.{given.attach}", title, file)
     key = SentKey(wanted.kind, wanted.subject, period.start, period.days, destination)
     where = _destination_name(made.directory, destination)
     if given.dry_run:

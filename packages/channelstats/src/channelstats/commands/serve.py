@@ -19,8 +19,8 @@ from urllib.parse import urlencode
 
 from aiohttp import web
 
-from channelstats.commands.context import CommandContext, Failure, command, flag
-from channelstats.credentials import pseudonym_secret, read_or_create, read_token_file
+from channelstats.commands.context import CommandContext, Failure, command
+from channelstats.credentials import read_or_create, read_token_file
 from channelstats.processes import running
 from channelstats.progress import show
 from channelstats.sending.mail import mail_server
@@ -59,7 +59,6 @@ SignalHandler: TypeAlias = Callable[[int, FrameType | None], object] | signal.Ha
 
 
 @command(
-    flag("--anonymize", "pseudonyms for people and channels, no links"),
     groups=(OptionGroup.COUNTING, OptionGroup.DASHBOARD, OptionGroup.PRIVACY),
 )
 async def serve(context: CommandContext) -> int:
@@ -81,12 +80,9 @@ async def serve_dashboard(
     settings, stop = context.settings, asyncio.Event()
     await check_port(settings)
     token = _token(context)
-    secret = pseudonym_secret(settings) if context.arguments.anonymize else None
     server = mail_server(settings, context.environment)
     async with context.tables(create=True) as tables:
-        service = DashboardService(
-            tables, settings, clock=context.clock, secret=secret, is_made_up=is_made_up
-        )
+        service = DashboardService(tables, settings, clock=context.clock, is_made_up=is_made_up)
         await _warm(context, service)
         runner = web.AppRunner(
             make_app(service, _guard(context, token), server),

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Final, Self
 
 from channelstats.identifiers import UNLISTED_CHANNEL
-from channelstats.privacy import HiddenInputs
 from channelstats.render.words import printable
 from channelstats.tables import Tables
 from channelstats.tables.directory import Channel, User
@@ -37,14 +36,11 @@ _TONES: Final = {f"skin-tone-{number}": chr(0x1F3FB + number - 2) for number in 
 
 @dataclass(frozen=True)
 class Directory:
-    """``real`` is whether IDs are those of the workspace, so that they can be linked to. With
-    ``signs`` an emoji is its sign alone where it has one here, as in a mail.
-    """
+    """With ``signs`` an emoji is its sign alone where it has one here, as in a mail."""
 
     people: Mapping[str, str] = field(default_factory=dict)
     channels: Mapping[str, str] = field(default_factory=dict)
     slack_name: str = ""
-    real: bool = True
     signs: bool = False
 
     @classmethod
@@ -56,11 +52,6 @@ class Directory:
             uid: f"{user.name}{EXTERNAL if user.is_stranger else ''}" for uid, user in users.items()
         }
         return cls(people, {cid: of.name for cid, of in channels.items()}, slack_name)
-
-    @classmethod
-    def of_hidden(cls, hidden: HiddenInputs) -> Self:
-        """The names of pseudonymous IDs."""
-        return cls(hidden.people, hidden.channels, real=False)
 
     def person(self, uid: str) -> str:
         return printable(self.people.get(uid, "")) or uid
@@ -84,7 +75,7 @@ class Directory:
 
     def permalink(self, message: str) -> str:
         """The address of a message `CID/ts/thread_ts`; "" where the workspace's is not known."""
-        if not (message and self.real and self.slack_name):
+        if not (message and self.slack_name):
             return ""
         cid, ts, thread_ts = message.split("/")
         if cid.startswith(UNLISTED_CHANNEL):

@@ -17,7 +17,6 @@ from typing import Final, TypeAlias
 import msgspec
 import polars as pl
 
-from channelstats.privacy import Pseudonyms
 from channelstats.render.data import csv_bytes
 from channelstats.render.html import html_of
 from channelstats.render.names import Directory
@@ -29,7 +28,6 @@ from channelstats.stats.messages import (
     REACTED,
     REPLIED,
     TOP_MESSAGES,
-    with_shown_times,
 )
 from channelstats.stats.quantities import beside, change, replaced
 from channelstats.tables.columns import ID, timestamps
@@ -50,11 +48,10 @@ class Form(StrEnum):
     PARQUET = "parquet"
 
 
-def render(wanted: ReportRequest, of: ReportData, known: Directory, form: Form) -> Files:
+def render(wanted: ReportRequest, of: ReportData, names: Directory, form: Form) -> Files:
     """The files of a report."""
     if form is Form.JSON:
         return {"": json_of_report(of.document, wanted)}
-    names = shown_names(of, known)
     if form in (Form.CSV, Form.PARQUET):
         write = _csv if form is Form.CSV else _parquet
         frames = frames_of(wanted, of, names)
@@ -64,18 +61,6 @@ def render(wanted: ReportRequest, of: ReportData, known: Directory, form: Form) 
     made = report_on(wanted, of)
     text = html_of(made, names) if form is Form.HTML else text_of(made, names)
     return {"": text.encode()}
-
-
-def shown_names(of: ReportData, known: Directory) -> Directory:
-    """The names of IDs as they are shown: the ones known, or pseudonyms."""
-    return known if of.hidden is None else Directory.of_hidden(of.hidden)
-
-
-def shown_subject(wanted: ReportRequest, names: Pseudonyms | None) -> ReportRequest:
-    """The same report by the ID that is shown. Under pseudonyms it names no channel of its own."""
-    if names is None:
-        return wanted
-    return ReportRequest(wanted.kind, names.identifier(wanted.subject))
 
 
 # ── JSON ─────────────────────────────────────────────────────────────────────────────────────────
@@ -259,10 +244,10 @@ def _emoji(of: ReportData) -> pl.DataFrame:
 
 def _top_messages(of: ReportData) -> pl.DataFrame:
     message = message_cells("slack_cid", "ts", "thread_ts")
-    if of.data.inputs.hides_times:
-        message = pl.lit("")
     each = [
-        with_shown_times(of.top(count).head(TOP_MESSAGES), of.now.period_messages).select(
+        of.top(count)
+        .head(TOP_MESSAGES)
+        .select(
             pl.lit(by).alias("by"),
             "count",
             ts=timestamps("ts"),

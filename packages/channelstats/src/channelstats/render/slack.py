@@ -1,8 +1,7 @@
 """The digest of a report as one message in Slack.
 
-Rule: people and channels are mentions, and Slack shows their names; where IDs are not real ones the
-names are text and mention nobody. At most 50 blocks and 10,000 characters a message, fewer than
-Slack's own undocumented limit.
+Rule: people and channels are mentions, and Slack shows their names. At most 50 blocks and 10,000
+characters, fewer than Slack's own undocumented limit.
 """
 
 from collections.abc import Iterable, Iterator
@@ -65,10 +64,10 @@ class _Slack:
 
     def named(self, of: str, kind: Kind) -> str:
         if kind is Kind.PERSON:
-            return f"<@{of}>" if self._names.real else f"@{escaped(self._names.person(of))}"
+            return f"<@{of}>"
         if kind is Kind.CHANNEL:
             name = escaped(self._names.channel(of)).replace("|", "¦")
-            return f"<#{of}|{name}>" if self._names.real else f"#{name}"
+            return f"<#{of}|{name}>"
         if kind is Kind.MESSAGE:
             return self.value(Link(message=of, text="message"), kind)
         return f":{escaped(of)}:" if kind is Kind.EMOJI else escaped(of)

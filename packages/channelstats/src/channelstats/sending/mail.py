@@ -29,7 +29,7 @@ from urllib.parse import unquote, urlencode, urlsplit
 
 import msgspec
 
-from channelstats.credentials import SECRET_BYTES, mail_password, read_or_create
+from channelstats.credentials import mail_password, read_or_create
 from channelstats.sending.delivery import Answer, Outcome
 from channelstats.settings import SettingError, Settings
 from channelstats.settings.declaration import is_loopback
@@ -38,6 +38,7 @@ from keytables import Clock
 
 STOP_PATH: Final = "mail/stop"
 SECRET_FILE: Final = "mail.secret"  # noqa: S105 - the name of a file
+_SECRET_BYTES: Final = 32
 
 _PORTS: Final = {"smtp": 587, "smtps": 465}
 _TIMEOUT: Final = 20.0
@@ -202,7 +203,7 @@ def mail_subscription(address: str) -> Subscription:
 
 
 def stop_secret(folder: Path) -> bytes:
-    return read_or_create(folder / SECRET_FILE, lambda: os.urandom(SECRET_BYTES))
+    return read_or_create(folder / SECRET_FILE, lambda: os.urandom(_SECRET_BYTES))
 
 
 def stop_url(page: str, key: str, secret: bytes) -> str:

@@ -83,9 +83,6 @@ class Settings:
     exclude_users: frozenset[str] = _PRIVACY.option(types.NAMES, "", "people to leave out")
     retention_days: int = _PRIVACY.option(types.DAYS, 0, "days that messages are kept; 0 keeps all")
     min_group: int = _PRIVACY.option(types.COUNT, 1, "fewest posters of a channel that is listed")
-    anonymize_secret_file: str = _PRIVACY.option(
-        types.FILE, "", "secret for pseudonyms, else one is made"
-    )
 
     sources: Mapping[str, Source] = field(default_factory=dict, compare=False, repr=False)
     """Where each value comes from, by the name of the option; defaults are not in it."""

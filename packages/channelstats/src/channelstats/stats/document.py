@@ -69,8 +69,7 @@ def report(
         "profile": "modern",  # there were others
         "report_timezone": period.zone.key,
         "generated_at": generated_at,
-        # It tells when the newest message was written.
-        "input_fingerprint": made_of if inputs.mark is None else inputs.mark(made_of),
+        "input_fingerprint": made_of,
         "start_date": period.start.isoformat(),
         "end_date": period.last.isoformat(),
         "days": period.days,

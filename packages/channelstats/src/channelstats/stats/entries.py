@@ -31,7 +31,6 @@ from channelstats.stats.messages import (
     REPLIED,
     TOP_MESSAGES,
     top_messages,
-    with_shown_times,
 )
 from channelstats.stats.quantities import (
     ColumnQuantity,
@@ -174,13 +173,13 @@ class Entries:
 
     def top(self, count: str) -> msgspec.Raw:
         """The most reacted or replied messages: `[count, ts, channel, author, thread or null]`."""
-        most = with_shown_times(self._top[count].head(TOP_MESSAGES), self._messages)
+        most = self._top[count].head(TOP_MESSAGES)
         return msgspec.Raw(f"[{','.join(most.select(_top_entry()).to_series())}]")
 
     def _with_top_lists(self, found: pl.DataFrame, whose: str) -> pl.DataFrame:
         for count, name in _TOP_LISTS.items():
             most = self._top[count].group_by(whose, maintain_order=True).head(TOP_MESSAGES)
-            entries = with_shown_times(most, self._messages).select(whose, text=_top_entry())
+            entries = most.select(whose, text=_top_entry())
             each = entries.group_by(whose, maintain_order=True).agg("text")
             texts = each.select(whose, lists(pl.col("text").list.join(",")).alias(name))
             found = with_texts(found, whose, texts, empty="[]")

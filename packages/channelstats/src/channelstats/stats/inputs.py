@@ -59,12 +59,6 @@ class Inputs:
     counts: Mapping[date, Counts] = field(default_factory=dict)
     first_posts: Mapping[str, FirstPost] | None = None
     history: History = field(default_factory=History)
-    mark: Callable[[str], str] | None = None
-
-    @property
-    def hides_times(self) -> bool:
-        """Whether of a message no more than its day may be shown."""
-        return self.mark is not None
 
 
 @dataclass(frozen=True)

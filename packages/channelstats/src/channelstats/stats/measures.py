@@ -363,9 +363,7 @@ class MeasuredInputs:
         self._inputs = inputs
         self._options = options
         self.period = period
-        self.counted_messages = CountedMessages(
-            inputs.messages, inputs.users, options.counting, hides_times=inputs.hides_times
-        )
+        self.counted_messages = CountedMessages(inputs.messages, inputs.users, options.counting)
 
     @cached_property
     def local_times(self) -> LocalTimes:

@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo
 import polars as pl
 
 from channelstats.counting import JOINED, LEFT, Counting, bot_expression
-from channelstats.days import date_at, midnight, zone_of
+from channelstats.days import zone_of
 from channelstats.stats.inputs import REPLIES, Options
 from channelstats.stats.period import Period
 from channelstats.tables.columns import ID, IS_HEAD, IS_REPLY, rows_where
@@ -34,20 +34,12 @@ TOP_MESSAGES: Final = 10
 
 
 class CountedMessages:
-    """The messages given to a report. ``bots`` are the users known as such; with ``hides_times``
-    no more than the day of a message may be shown.
-    """
+    """The messages given to a report. ``bots`` are the users known as such."""
 
     def __init__(
-        self,
-        messages: pl.DataFrame,
-        users: Mapping[str, User],
-        counting: Counting,
-        *,
-        hides_times: bool = False,
+        self, messages: pl.DataFrame, users: Mapping[str, User], counting: Counting
     ) -> None:
         self.counting = counting
-        self.hides_times = hides_times
         self.bots = frozenset(user.slack_uid for user in users.values() if user.is_bot)
         self.messages = messages.select(
             pl.exclude(REPLIES),
@@ -291,14 +283,3 @@ def top_messages(period_messages: PeriodMessages, count: str) -> pl.DataFrame:
         pl.col(count).cast(pl.Int64).alias("count"), "ts", "slack_cid", "slack_uid", "thread_ts"
     )
     return messages.filter(pl.col("count") > 0).sort(-pl.col("count"), "ts", "slack_cid")
-
-
-def with_shown_times(listed: pl.DataFrame, period_messages: PeriodMessages) -> pl.DataFrame:
-    """The same; where times are hidden, with the midnights that their days began with."""
-    if not period_messages.source.hides_times:
-        return listed
-    zone = period_messages.period.zone
-    times = pl.concat([listed["ts"], listed["thread_ts"]]).drop_nulls().unique()
-    days = [midnight(date_at(ts // 1_000_000, zone), zone) * 1_000_000 for ts in times]
-    cut = pl.col("ts", "thread_ts").replace_strict(times, pl.Series(days, dtype=pl.Int64))
-    return listed.with_columns(cut)

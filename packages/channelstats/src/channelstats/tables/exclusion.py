@@ -120,12 +120,11 @@ def row_of_people(row: MessageRow, ids: Mapping[str, str]) -> MessageRow:
     """
     lists = f"{row.slack_uid} {row.mentions} {row.reactions} {row.replies} {row.bot_replies}"
     found = set(_ID.findall(f"{lists} {row.parent_user_id} {row.room} {row.files}"))
-    if found.isdisjoint(ids):
-        return row
+    return row if found.isdisjoint(ids) else with_other_people(row, lambda uid: ids.get(uid, uid))
 
-    def one(uid: str) -> str:
-        return ids.get(uid, uid)
 
+def with_other_people(row: MessageRow, one: Callable[[str], str]) -> MessageRow:
+    """The row with another ID, or the same one, for each of a person."""
     author = one(row.slack_uid)
     replies, bot_replies = (
         encode_replies(Reply(one(user), ts) for user, ts in decode_replies(text))

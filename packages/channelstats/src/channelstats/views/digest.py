@@ -78,7 +78,7 @@ def _on_workspace(of: ReportData) -> Iterator[Line]:
     yield (*waited, unanswered, " got neither a reply nor a reaction.")
     if figures.FIRST_TIME.measure(of.now) is not None:
         yield (compared(figures.FIRST_TIME, "person"), " posted for the first time.")
-    yield from _most_noticed(of.top, of)
+    yield from _most_noticed(of.top)
 
 
 def _on_channel(of: ReportData, cid: str) -> Iterator[Line]:
@@ -96,7 +96,7 @@ def _on_channel(of: ReportData, cid: str) -> Iterator[Line]:
     if joins["cur"] or leaves["cur"]:
         joined, left = Span(joins, Kind.COUNT, "person"), Span(leaves, Kind.COUNT)
         yield (joined, " joined, ", left, " left.")
-    yield from _most_noticed(lambda count: of.of_channel(count, cid), of)
+    yield from _most_noticed(lambda count: of.of_channel(count, cid))
 
 
 def _on_user(of: ReportData, uid: str) -> Iterator[Line]:
@@ -119,7 +119,7 @@ def _on_user(of: ReportData, uid: str) -> Iterator[Line]:
             if total["cur"]:
                 who = Span(people, Kind.COUNT, "person")
                 yield (what, Span(total, Kind.COUNT), ", by ", who, ".")
-    yield from _most_noticed(lambda count: of.of_person(count, uid), of)
+    yield from _most_noticed(lambda count: of.of_person(count, uid))
 
 
 def _listed(
@@ -133,11 +133,9 @@ def _listed(
     return tuple(found)
 
 
-def _most_noticed(top: Callable[[str], pl.DataFrame], of: ReportData) -> Iterator[Line]:
+def _most_noticed(top: Callable[[str], pl.DataFrame]) -> Iterator[Line]:
     """The messages with the most replies and the most reactions."""
     message = message_cells("slack_cid", "ts", "thread_ts")
-    if of.data.inputs.hides_times:
-        message = pl.lit("")
     for count, (one, many) in _COUNTED.items():
         most = top(count).head(1).select("count", "slack_cid", message=message)
         for number, cid, place in most.iter_rows():

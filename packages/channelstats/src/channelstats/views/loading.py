@@ -9,7 +9,6 @@ list and cannot be chosen, nor are messages in it listed; figures of the whole s
 in reports. Where fewer than k posted in all, no person is named at all.
 """
 
-import asyncio
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
@@ -22,7 +21,6 @@ import polars as pl
 
 from channelstats.days import SUNDAY, period_text
 from channelstats.identifiers import SLACKBOT
-from channelstats.privacy import Pseudonyms, hidden_inputs
 from channelstats.stats import Inputs, Options, Period, quantities
 from channelstats.stats.inputs import LARGE, ReportContext, TooManyMessages, load_inputs
 from channelstats.stats.measures import MeasuredInputs, Measures, SmallGroups
@@ -56,8 +54,6 @@ UNREAD: Final = ("room", "fetched_at")
 COHORTS: Final = 12
 """Weeks that newcomers are followed over, or those of a longer period, where there are not too many
 messages in them."""
-
-_TELL_TIMES: Final = frozenset({Kind.MESSAGE, Kind.ITEM})
 
 _NOT_LISTED: Final = "Nothing is listed here. Small groups are left out."
 
@@ -176,19 +172,17 @@ async def load(
     options: Options,
     *,
     first_weekday: int = SUNDAY,
-    names: Pseudonyms | None = None,
     context: ReportContext | None = None,
     progress: Progress | None = None,
     alone: AbstractAsyncContextManager[None] | None = None,
 ) -> DashboardData:
     """Read what the days of a choice and as many before are made of, beside a ``context`` that was
-    read before; with ``names`` all under pseudonyms. ``progress`` is called with the dates read,
-    and all. Of a choice with a channel no message of another one is read. For ``alone`` see
-    `load_inputs`.
+    read before. ``progress`` is called with the dates read, and all. Of a choice with a channel no
+    message of another one is read. For ``alone`` see `load_inputs`.
 
     :raises ChoiceError: there are no such days, or too many of them or of messages in them
     """
-    period, real = period_of(choice, tables), await _real_channel(tables, choice, names)
+    period = period_of(choice, tables)
     if options.merge_skin_tones is None:
         options = replace(options, merge_skin_tones=True)
     for reach in dict.fromkeys((reach_of(period), period.ending_with(_least(period)))):
@@ -201,14 +195,12 @@ async def load(
                 context=context,
                 reach=reach,
                 most=MOST_MESSAGES,
-                channel=real,
+                channel=choice.channel,
                 unread=UNREAD,
                 alone=alone,
             )
         except TooManyMessages:
             continue
-        if names is not None:
-            inputs = (await asyncio.to_thread(hidden_inputs, inputs, names)).inputs
         cohorts = min(reach.days, max(period.days, COHORTS * WEEK)) // WEEK
         return DashboardData(inputs, period, options, first_weekday, cohorts)
     raise TooMuch(
@@ -217,23 +209,12 @@ async def load(
     )
 
 
-async def _real_channel(tables: Tables, choice: Choice, names: Pseudonyms | None) -> str:
-    """The ID of the chosen channel in the tables."""
-    if names is None or not choice.channel:
-        return choice.channel
-    shown = {names.identifier(cid): cid for cid in await tables.channels.all()}
-    return shown.get(choice.channel, choice.channel)
-
-
-async def load_members(
-    tables: Tables, choice: Choice, options: Options, names: Pseudonyms | None = None
-) -> tuple[str, ...]:
+async def load_members(tables: Tables, choice: Choice, options: Options) -> tuple[str, ...]:
     """Who is in the chosen channel, as it was read last, but for those who are excluded."""
-    text = await tables.bulk.get(await _real_channel(tables, choice, names)) or ""
+    text = await tables.bulk.get(choice.channel) or ""
     users = await tables.users.all() if options.excluded_users else {}
     out = resolve_people(options.excluded_users, users)
-    found = [uid for uid in text.split(",") if uid and uid not in out]
-    return tuple(found if names is None else map(names.identifier, found))
+    return tuple(uid for uid in text.split(",") if uid and uid not in out)
 
 
 def reach_of(period: Period) -> Period:
@@ -342,17 +323,13 @@ class ViewRequest:
         return msgspec.structs.replace(section, parts=parts, empty=empty)
 
     def _shown(self, part: Part) -> Part:
-        """A table where times are hidden without what leads to messages, and where too few posted
-        without the people in it.
-        """
-        if not isinstance(part, Table):
+        """A table without the people in it where too few posted."""
+        if not isinstance(part, Table) or self.names_people:
             return part
-        kinds = {column.name: column.kind for column in part.columns}
-        if Kind.PERSON in kinds.values() and not self.names_people:
-            part = msgspec.structs.replace(part, rows=part.rows.clear(), whole="")
-        if self.data.inputs.hides_times:
-            part = part.without(*(name for name, kind in kinds.items() if kind in _TELL_TIMES))
-        return part
+        names_people = any(column.kind is Kind.PERSON for column in part.columns)
+        if not names_people:
+            return part
+        return msgspec.structs.replace(part, rows=part.rows.clear(), whole="")
 
     @property
     def _silence(self) -> tuple[str, ...]:

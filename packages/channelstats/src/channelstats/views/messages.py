@@ -37,8 +37,6 @@ class Selection(NamedTuple):
 
 
 def view(request: ViewRequest) -> Page:
-    if request.data.inputs.hides_times:
-        raise ChoiceError("under pseudonyms no messages are listed")
     found_by = selection(request.choice.only)
     if found_by is None:
         raise ChoiceError("only: expected a selection of messages, like threads or monday-09-00")

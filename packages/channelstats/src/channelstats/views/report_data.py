@@ -4,7 +4,6 @@ Rule: read once for all reports of a period. A frame is divided once by the chan
 that its rows are about, so that hundreds of reports do not look through all of it each.
 """
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
@@ -13,7 +12,6 @@ from typing import Final
 
 import polars as pl
 
-from channelstats.privacy import HiddenInputs, Pseudonyms, hidden_inputs
 from channelstats.stats.activity import HOURS, WEEKDAYS, Key, Step, hour_text
 from channelstats.stats.document import report
 from channelstats.stats.inputs import Options, load_inputs
@@ -74,8 +72,8 @@ class Partition:
 class ReportData:
     """``made_at`` is in seconds since the epoch; ``created`` is when accounts were made, in
     seconds; ``newest`` is the date of the newest message of all, None where there is none;
-    ``members`` those of a channel at both ends of the period. ``hidden`` are the names of
-    pseudonymous IDs, None where IDs are real; ``marks`` are what was said of things to do.
+    ``members`` those of a channel at both ends of the period. ``marks`` are
+    what was said of things to do.
     """
 
     data: DashboardData
@@ -83,7 +81,6 @@ class ReportData:
     smallest_group: int = 1
     created: Mapping[str, int] = field(default_factory=dict)
     members: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    hidden: HiddenInputs | None = None
     newest: date | None = None
     marks: MarkedItems = field(default_factory=dict)
 
@@ -265,29 +262,21 @@ async def load_report_data(
     now: int,
     counted: Iterable[str] = (),
     smallest_group: int = 1,
-    names: Pseudonyms | None = None,
     refresh: bool = False,
     progress: Progress | None = None,
 ) -> ReportData:
     """Read what the reports of a period are built from. ``now`` is in seconds since the epoch;
-    ``counted`` are the channels whose members are looked up, by the IDs that are shown; with
-    ``names`` all is under pseudonyms. For ``refresh`` see `load_inputs`; ``progress`` is told of
-    dates read, and of all.
+    ``counted`` are the channels whose members are looked up, by ID. For ``refresh`` see
+    `load_inputs`; ``progress`` is told of dates read, and of all.
     """
     # What is to be done is found in as many days as in the dashboard.
     inputs = await load_inputs(
         tables, period, options, progress, reach=reach_of(period), refresh=refresh
     )
     created = await tables.users_created.all()
-    hidden, real = None, {cid: cid for cid in inputs.channels}
-    if names is not None:
-        real = {names.identifier(cid): cid for cid in inputs.channels}
-        created = {names.identifier(uid): at for uid, at in created.items()}
-        hidden = await asyncio.to_thread(hidden_inputs, inputs, names)
-        inputs = hidden.inputs
     members = {}
     for cid in counted:
-        samples = await tables.members_log.samples(real.get(cid, cid))
+        samples = await tables.members_log.samples(cid)
         ends = members_at_ends(samples, period)
         if ends is not None:
             members[cid] = ends
@@ -295,4 +284,4 @@ async def load_report_data(
     newest = max(await tables.messages.days(), default=None)
     day = None if newest is None else date.fromisoformat(newest)
     marks = await tables.marks.all()
-    return ReportData(data, now, smallest_group, created, members, hidden, day, marks)
+    return ReportData(data, now, smallest_group, created, members, day, marks)

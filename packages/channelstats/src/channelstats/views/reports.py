@@ -225,7 +225,7 @@ def _account(of: ReportData, uid: str) -> tuple[Part, ...]:
     made = ago_text(created, made_at, zone) if created else "not known"
     first: Line = ("First message: not known",)
     for ts, cid in of.of_person("first_posts", uid)[["ts", "slack_cid"]].iter_rows():
-        message = "" if of.data.inputs.hides_times else f"{cid}/{timestamp(ts)}/"
+        message = f"{cid}/{timestamp(ts)}/"
         link = Span(
             Link(message=message, text=ago_text(ts // 1_000_000, made_at, zone)), Kind.MESSAGE
         )

@@ -10,7 +10,7 @@ from channelstats.stats.measures import Measures
 from channelstats.stats.messages import REACTED, REPLIED
 from channelstats.stats.period import Period
 from channelstats.stats.quantities import Change, Quantity, alone
-from channelstats.views.components import date_cells, message_cells, table
+from channelstats.views.components import message_cells, table
 from channelstats.views.figures import (
     EMOJI_RATE,
     FIGURES,
@@ -139,12 +139,9 @@ def _messages(
     name, title, one, many = _MOST[counted]
     title = f"{whose} {title}" if whose else title.capitalize()
     listed, zone = listed.head(TOP), of.period.zone
-    if of.data.inputs.hides_times:
-        message, when = pl.lit(""), date_cells(listed, zone)
-    else:
-        message = message_cells("slack_cid", "ts", "thread_ts")
-        minutes = [minute_text(ts // 1_000_000, zone) for ts in listed["ts"]]
-        when = pl.Series(minutes, dtype=pl.String)
+    message = message_cells("slack_cid", "ts", "thread_ts")
+    minutes = [minute_text(ts // 1_000_000, zone) for ts in listed["ts"]]
+    when = pl.Series(minutes, dtype=pl.String)
     texts = [f"{count:,} {one if count == 1 else many}" for count in listed["count"]]
     rows = listed.select(
         message=pl.struct(message=message, text=pl.Series(texts, dtype=pl.String)),

@@ -152,7 +152,7 @@ class Addresses:
     ) -> str:
         """What is `listed` (see `Tile`), of some days or of those asked for."""
         view, _, what = listed.partition("/")
-        if not view or (view == MESSAGES and not self._directory.real):
+        if not view:
             return ""
         (first, last), (table, _, newest) = days or self._days, what.partition("/")
         if newest:

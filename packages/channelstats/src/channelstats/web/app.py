@@ -319,7 +319,7 @@ class Dashboard:
             workspace=names.directory.slack_name,
             me=self._known(request, names),
             logged_in=self._guard.asks,
-            has_links=not (service.is_anonymous or service.is_made_up),
+            has_links=not service.is_made_up,
             goals=service.settings.goals,
         )
         return visit, snapshot

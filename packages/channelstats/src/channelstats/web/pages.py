@@ -61,9 +61,9 @@ _SMALL_TABLE: Final = 3
 
 
 class Visit(msgspec.Struct, frozen=True):
-    """One visit to the dashboard: ``asked`` in IDs that may be shown; ``me`` is who the visitor
-    said to be, by such an ID, or ""; ``logged_in`` with a token. Messages of a workspace that is
-    made up or shown under pseudonyms have no links (``has_links``). ``said``: what has just become
+    """One visit to the dashboard: ``asked`` in IDs; ``me`` is who the visitor said to be, by ID,
+    or ""; ``logged_in`` with a token. Messages of a workspace that is made up have no links
+    (``has_links``). ``said``: what has just become
     of the item ``marked``, "" for nothing.
     """
 

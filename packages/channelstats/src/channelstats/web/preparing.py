@@ -106,7 +106,7 @@ def _now(service: DashboardService, snapshot: StoreSnapshot) -> Now:
 
 async def in_process(service: DashboardService) -> bool:
     """Make the missing pages of a dashboard in a process; return whether it came to its end."""
-    given = service.settings, service.tables.zone.key, service.secret, service.clock
+    given = service.settings, service.tables.zone.key, service.clock
     process = get_context("spawn").Process(target=_prepare, args=given, daemon=True)
     process.start()
     try:
@@ -126,23 +126,21 @@ async def _ended(process: SpawnProcess) -> None:
         loop.remove_reader(process.sentinel)
 
 
-def _prepare(settings: Settings, zone: str, secret: bytes | None, clock: Clock) -> None:
+def _prepare(settings: Settings, zone: str, clock: Clock) -> None:
     become_child()
     os.nice(_NICE)
     with suppress(OSError):  # of Linux alone
         Path("/proc/self/oom_score_adj").write_text(str(_FIRST_TO_END))
     try:
-        asyncio.run(_prepare_all(settings, ZoneInfo(zone), secret, clock))
+        asyncio.run(_prepare_all(settings, ZoneInfo(zone), clock))
     except KeytablesError as error:
         raise SystemExit(f"channelstats: pages are not prepared: {error}") from None
 
 
-async def _prepare_all(
-    settings: Settings, zone: ZoneInfo, secret: bytes | None, clock: Clock
-) -> None:
+async def _prepare_all(settings: Settings, zone: ZoneInfo, clock: Clock) -> None:
     opening = Tables.opened(settings.store_url, settings.prefix, zone, settings.folder, clock)
     async with opening as tables:
-        service = DashboardService(tables, settings, clock=clock, secret=secret)
+        service = DashboardService(tables, settings, clock=clock)
         try:
             with suppress(FirstImport):
                 await prepare(service)

@@ -7,7 +7,6 @@ of a kind at a time. Pages that `channelstats.web.preparing` has made are read f
 
 import asyncio
 import hashlib
-import hmac
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Coroutine, Hashable, Mapping
 from contextlib import nullcontext
@@ -19,7 +18,6 @@ import msgspec
 
 from channelstats.days import date_at, week_of
 from channelstats.lookup import Names
-from channelstats.privacy import hidden_channels, hidden_users, load_pseudonyms
 from channelstats.render.reports import Form, render
 from channelstats.settings import Settings
 from channelstats.stats import Period
@@ -158,9 +156,7 @@ class StoreSnapshot(msgspec.Struct, frozen=True):
 
 
 class DashboardService:
-    """``secret`` is that of pseudonyms; None where everything has its real name. A workspace that
-    ``is_made_up`` is nowhere in Slack.
-    """
+    """A workspace that ``is_made_up`` is nowhere in Slack."""
 
     def __init__(
         self,
@@ -168,11 +164,10 @@ class DashboardService:
         settings: Settings,
         *,
         clock: Clock,
-        secret: bytes | None = None,
         is_made_up: bool = False,
     ) -> None:
         self.tables, self.settings, self.clock = tables, settings, clock
-        self.secret, self.is_made_up = secret, is_made_up
+        self.is_made_up = is_made_up
         # At once: of a program that is replaced while it runs, the old code stays in memory.
         self._made_by = code_digest()
         self._alone = asyncio.Lock()
@@ -192,10 +187,6 @@ class DashboardService:
         self._reports: SingleFlightCache[tuple[date, ReportRequest, str], str] = SingleFlightCache(
             _REPORTS
         )
-
-    @property
-    def is_anonymous(self) -> bool:
-        return self.secret is not None
 
     @property
     def today(self) -> date:
@@ -265,14 +256,13 @@ class DashboardService:
             choice=days,
             options=self.settings.options,
             first_weekday=self.settings.first_weekday,
-            names=(await self.names(snapshot)).pseudonyms,
             context=await self._context.get(self._mark_of_people(snapshot), reading),
             progress=progress,
             alone=self._alone,
         )
 
     async def view(self, name: str, choice: Choice, snapshot: StoreSnapshot) -> Page:
-        """A view, with IDs that may be shown. What somebody marked is left out of what is to be
+        """A view. What somebody marked is left out of what is to be
         done at once.
 
         :raises ChoiceError: the choice cannot be shown
@@ -280,8 +270,7 @@ class DashboardService:
         """
         members = tuple[str, ...]()
         if name == CHANNEL and choice.channel:
-            names = (await self.names(snapshot)).pseudonyms
-            members = await load_members(self.tables, choice, self.settings.options, names)
+            members = await load_members(self.tables, choice, self.settings.options)
 
         async def make() -> Page:
             if (prepared := await self._prepared(name, choice, snapshot)) is not None:
@@ -316,7 +305,7 @@ class DashboardService:
         counted = settings.options, settings.first_weekday, settings.min_group
         made_of = (name, choice, *counted, self.tables.zone.key, self._made_by)
         text = msgspec.json.encode(made_of, order="deterministic")
-        return hmac.digest(self.secret or b"", text, "sha256").hex()[:_DIGITS]
+        return hashlib.sha256(text).hexdigest()[:_DIGITS]
 
     async def has_prepared(self, name: str, choice: Choice, snapshot: StoreSnapshot) -> bool:
         return await self.tables.pages.has(snapshot.state, self._page_key(name, choice))
@@ -372,8 +361,8 @@ class DashboardService:
         kind = ReportKind.CHANNEL if choice.channel else ReportKind.GLOBAL
         if choice.person:  # it is about what the person wrote anywhere, whatever channel is chosen
             kind, choice = ReportKind.USER, Choice(choice.first, choice.last, person=choice.person)
-        optin_channel = "" if self.is_anonymous else self.settings.optin_channel
-        wanted = ReportRequest(kind, choice.person or choice.channel, optin_channel)
+        subject = choice.person or choice.channel
+        wanted = ReportRequest(kind, subject, self.settings.optin_channel)
         names = await self.names(snapshot)
         making = partial(self._rendered, start, wanted, choice, names)
         return await self._reports.get((start, wanted, snapshot.mark), making)
@@ -389,14 +378,8 @@ class DashboardService:
         settings = self.settings
         out = resolve_people(settings.exclude_users, users)
         out |= resolve_channels(settings.exclude_channels, channels)
-        pseudonyms = None
         slack_name = await self.tables.configuration.slack_name(settings.slack_name)
-        if self.secret is not None:
-            pseudonyms = await load_pseudonyms(self.tables, self.secret)
-            users, channels = hidden_users(users, pseudonyms), hidden_channels(channels, pseudonyms)
-            out, slack_name = frozenset(map(pseudonyms.identifier, out)), ""
-        making = partial(Names, users, channels, slack_name=slack_name, out=out)
-        return await asyncio.to_thread(making, pseudonyms=pseudonyms)
+        return await asyncio.to_thread(Names, users, channels, slack_name=slack_name, out=out)
 
     async def _rendered(
         self, start: date, wanted: ReportRequest, choice: Choice, names: Names
@@ -409,7 +392,6 @@ class DashboardService:
             now=int(self.clock()),
             counted=[choice.channel] if wanted.kind is ReportKind.CHANNEL else [],
             smallest_group=settings.min_group,
-            names=names.pseudonyms,
         )
 
         def rendered() -> str:
