@@ -11,6 +11,7 @@ figure follows from counted messages (`channelstats.counting`) by the definition
     activity      when                                       (weekday, hour, timezone, …)
     rankings      each author and each channel               (user_stats, channel_stats, …)
     interactions  who interacts with whom                    (enriched_user)
+    talk          what became of a question in the talk after it
     conversation  threads, first replies, retention, …       (new_statistics)
     json_text     frames as JSON text
     entries       the parts of the document for each user and each channel
