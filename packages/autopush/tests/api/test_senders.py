@@ -7,7 +7,7 @@ import pytest
 
 from autopush.api.senders import SENDERS, GoneReport, SenderCounts, SendersPage
 from autopush.limits import GoneLimits, LimitRefusals
-from autopush.net.siblings import Port, Siblings, SiblingSilent
+from autopush.net.siblings import Port, Sibling, Siblings, SiblingSilent
 from autopush.settings.value_types import Rate
 from autopush.webpush.syntax import encode_base64url
 from support.connection_harness import Harness
@@ -43,7 +43,8 @@ async def test_the_report_sums_over_all_workers_that_answer(
     page = await page_after(harness, KEY, b"", OTHER)
     others = [await page_after(harness, OTHER, OTHER, OTHER), await page_after(harness, KEY)]
     workers = [*others, *[None] * is_silent]
-    page.siblings = cast(Siblings, {each: Worker(other) for each, other in enumerate(workers, 1)})
+    siblings = {each: Worker(other) for each, other in enumerate(workers, 1)}
+    page.siblings = Siblings(cast(dict[int, Sibling], siblings))
     response = await page.respond()
     zeros = {"delayed": 0, "refused": 0}
     assert json.loads(response.body) == {

@@ -10,10 +10,11 @@ from urllib.parse import urlencode
 import pytest
 
 from autopush.console.audit import AuditLog
+from autopush.console.following import FollowedPushes
 from autopush.console.handlers import Console
 from autopush.console.lookup import LookUp
 from autopush.console.overview import Overview, WorkerShare
-from autopush.console.report import Report
+from autopush.console.report import LoggedErrors, Report
 from autopush.console.session import ACT, LOGIN_RATE, LOOK, ConsoleSessions, ConsoleTokens
 from autopush.console.users import AccountPages
 from autopush.net.client_limits import ConnectionLimits
@@ -48,8 +49,11 @@ class Browser:
         sessions = ConsoleSessions(self.tokens, b"key", clock, clock)
         # Both need a store: the pages that use them are tested in a browser.
         look_up, accounts = cast(LookUp, None), cast(AccountPages, None)
-        report, limits = Report(["true"]), ConnectionLimits()
-        self.console = Console(sessions, overview, look_up, accounts, report, self.audit, limits)
+        followed = cast(FollowedPushes, None)
+        report, limits = Report(["true"], LoggedErrors()), ConnectionLimits()
+        self.console = Console(
+            sessions, overview, look_up, followed, accounts, report, self.audit, limits
+        )
         self.cookie = ""
 
     async def ask(

@@ -5,7 +5,7 @@ from typing import cast
 
 from autopush.console.overview import SHARES, Overview, WorkerShare
 from autopush.delivery.bridged import CircuitState
-from autopush.net.siblings import Port, Siblings, SiblingSilent
+from autopush.net.siblings import Port, Sibling, Siblings, SiblingSilent
 from autopush.settings import Settings
 from autopush.telemetry.metric_table import METRICS
 from autopush.telemetry.metrics import SharedMetrics
@@ -27,15 +27,10 @@ class Worker:
         return self._share
 
 
-class Workers(dict[int, Worker]):
-    def heard(self, direction: int) -> None:
-        """No version before."""
-
-
 async def test_senders_and_circuits_of_all_workers_are_shown_together(tmp_path: Path) -> None:
     own, clock = WorkerShare([WORKS], {"ours": 2, "both": 1}), ManualClock()
     other = WorkerShare([OPEN], {"both": 4})
-    workers = cast(Siblings, Workers({1: Worker(other), 2: Worker(None)}))
+    workers = Siblings(cast(dict[int, Sibling], {1: Worker(other), 2: Worker(None)}))
     overview = Overview(
         SharedMetrics(METRICS, 3),
         Settings(data=tmp_path),

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from autopush.console.report import Report, ReportError, report_command
+from autopush.console.report import LoggedErrors, Report, ReportError, logged_lines, report_command
 from autopush.telemetry import logs
 
 
@@ -26,13 +26,15 @@ def test_without_the_name_of_the_daemon_no_word_is_taken() -> None:
 
 
 async def test_log_lines_are_counted_by_kind_and_their_fields_left_out() -> None:
-    report = Report([sys.executable, "-c", "print('checked')"])
+    logged = LoggedErrors()
+    report = Report([sys.executable, "-c", "print('checked')"], logged)
     log = logs.get("somewhere")
     for address in ("192.0.2.1", "192.0.2.2"):
         log.warning("A client failed", remote_ip=address)
     log.info("All is well")
     text = await report.text()
     report.close()
+    logged.close()
     assert text.startswith("checked\n")
     assert "2x, last " in text
     assert text.count("WARNING autopush.somewhere: A client failed") == 1
@@ -40,8 +42,16 @@ async def test_log_lines_are_counted_by_kind_and_their_fields_left_out() -> None
     assert "All is well" not in text
 
 
+def test_the_lines_of_all_workers_are_counted_together() -> None:
+    lines = logged_lines([{"WARNING a": (2, 60.0)}, {"WARNING a": (1, 0.0), "ERROR b": (1, 61.0)}])
+    assert lines == [
+        "1x, last 1970-01-01T00:01:01+00:00  ERROR b",
+        "3x, last 1970-01-01T00:01:00+00:00  WARNING a",
+    ]
+
+
 async def test_a_command_that_fails_is_said() -> None:
-    report = Report([sys.executable, "-c", "raise SystemExit(3)"])
+    report = Report([sys.executable, "-c", "raise SystemExit(3)"], LoggedErrors())
     with pytest.raises(ReportError, match="ended with 3"):
         await report.text()
     report.close()

@@ -68,6 +68,8 @@ PUSH_HEADERS: Final = (
     "topic,urgency,prefer,link,push-receipt"
 )
 """The request headers of a push, for `Access-Control-Allow-Headers`."""
+TEST_TTL: Final = 60
+"""Seconds for which a push of the operator is kept."""
 
 
 class PushMetrics:
@@ -253,6 +255,41 @@ class PushHandler:
         if self.senders is not None and credentials is not None:
             self.senders.add(credentials.point())
         return response
+
+    async def send_test(self, endpoint: Endpoint) -> str:
+        """Send an empty push of the operator, with a receipt; returns its message id.
+
+        Of the checks, those of a sender are left out: it has no VAPID key, rate or certificate.
+
+        :raises PushError: it is refused, as any other would be; 503, the store failed
+        """
+        intake = self.intake
+        attempt = intake.receive(Request("POST", "/wpush/test", "", {}, ""))
+        try:
+            recipient = attempt.recipient = await intake.router.find(
+                endpoint.uaid, endpoint.channel_id
+            )
+            receipt = ReceiptSubscription.new(endpoint.ids)
+            order = self.ids.next()
+            content = Content(min(TEST_TTL, self.max_ttl))
+            notification = self._notification(endpoint, content, order, receipt)
+            if isinstance(recipient, BridgedUser):
+                await intake.router.bridges.route(recipient, notification)
+                outcome = Outcome.DONE
+            else:
+                outcome = await attempt.route(recipient, notification)
+        except (PushError, KeytablesError) as error:
+            raise attempt.refused(error) from error
+        await self.receipts.accepted(
+            receipt,
+            parse_message_id(self._ring, notification.version),
+            microseconds_of(order) // 1000,
+            content.ttl,
+            outcome,
+            is_bridged=isinstance(recipient, BridgedUser),
+        )
+        attempt.accepted(outcome, 0, None)
+        return notification.version
 
     def _notification(
         self, endpoint: Endpoint, content: Content, order: int, receipt: ReceiptSubscription | None

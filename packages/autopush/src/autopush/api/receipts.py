@@ -76,8 +76,8 @@ def preferences(text: str | None) -> dict[str, str]:
 
 @dataclass(eq=False)
 class ReceiptHandler:
-    """`receipts`: None where the service gives none; the state of a message is known all the same,
-    as far as it is stored. `senders`: limits the messages with a receipt.
+    """`is_offered`: whether application servers get receipts; the state of a message is known all
+    the same, as far as it is stored. `senders`: limits the messages with a receipt.
     """
 
     store: PushStore
@@ -86,6 +86,7 @@ class ReceiptHandler:
     refusals: LimitRefusals
     connection_limits: ConnectionLimits
     _: KW_ONLY
+    is_offered: bool = True
     max_waiting: int = MAX_WAITING
     poll_interval: float = POLL_INTERVAL
 
@@ -93,7 +94,7 @@ class ReceiptHandler:
         self._origins = OwnOrigins(self.tokens.endpoint_url)
         self._receipts = self.store.receipts
         self._polls: Polls | None = None
-        if self._receipts is not None:
+        if self._receipts is not None and self.is_offered:
             self._polls = Polls(self._receipts, self._documents, self.poll_interval)
         self._waiting = Counter[str]()
         """By client address."""
@@ -109,7 +110,7 @@ class ReceiptHandler:
         """The subscription for the receipt of a push: the one it names, if its sender may use it
         and it has room, else a new one. None if it gets no receipt.
         """
-        if self._receipts is None or "respond-async" not in preferences(headers.get("prefer")):
+        if self._polls is None or "respond-async" not in preferences(headers.get("prefer")):
             return None
         # Who knows an anonymous sender's subscription adds to it only by its endpoint.
         sender = endpoint.ids if credentials is None else credentials.point()
@@ -120,7 +121,7 @@ class ReceiptHandler:
         with suppress(ValueError):
             known = ReceiptSubscription.of_token(self.tokens.ring, named)
             is_own = known.sender == ReceiptSubscription.sender_of(sender)
-            if is_own and len(await self._receipts.of_subscription(known.id)) < MAX_MESSAGES:
+            if is_own and len(await self._polls.receipts.of_subscription(known.id)) < MAX_MESSAGES:
                 return known
         return ReceiptSubscription.new(sender)
 
@@ -159,12 +160,12 @@ class ReceiptHandler:
         except ValueError:
             raise invalid_message_id(text) from None
         try:
-            document = await self._state(message)
+            document = await self.state(message)
         except KeytablesError as error:
             raise responses.storage_refusal(error) from error
         return responses.json(200, document)
 
-    async def _state(self, message: MessageId) -> Document:
+    async def state(self, message: MessageId) -> Document:
         if message.receipt and self._receipts is not None:
             receipt = await self._receipts.find(message)
             if receipt is not None:

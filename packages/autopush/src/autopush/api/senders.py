@@ -2,7 +2,6 @@
 workers; and how many messages each sender got accepted.
 """
 
-import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from heapq import nlargest
@@ -14,7 +13,7 @@ import msgspec
 from autopush.api import responses
 from autopush.limits import GoneCounts, GoneLimits
 from autopush.net.http_messages import Response
-from autopush.net.siblings import Port, Sibling, SiblingError, Siblings
+from autopush.net.siblings import Port, Siblings
 from autopush.recently_used import RecentlyUsed
 from autopush.webpush.syntax import encode_base64url
 
@@ -51,11 +50,10 @@ class SendersPage:
         return responses.json(200, msgspec.to_builtins(await self.report()))
 
     async def report(self) -> GoneReport:
-        others = [sibling for index, sibling in self.siblings.items() if index >= 0]
-        answers = await asyncio.gather(*map(self._ask, others))
+        answers = await self.siblings.ask_workers(SENDERS)
         reports = [report for report in (self.own(), *answers) if report is not None]
         senders = [sender for report in reports for sender in report.senders]
-        return GoneReport(_summed(senders), 1 + len(others), len(reports))
+        return GoneReport(_summed(senders), 1 + len(answers), len(reports))
 
     def own(self, _asked: None = None) -> GoneReport:
         senders = [
@@ -68,13 +66,6 @@ class SendersPage:
             for key, counts in self.gone.senders()
         ]
         return GoneReport(senders)
-
-    async def _ask(self, sibling: Sibling) -> GoneReport | None:
-        """None if it does not answer."""
-        try:
-            return await sibling.call(SENDERS, None)
-        except SiblingError:
-            return None
 
 
 def _summed(senders: Iterable[GoneSender]) -> list[GoneSender]:

@@ -241,13 +241,15 @@ def check_tls(subject: Subject) -> Iterator[Finding]:
         settings = replace(settings, domain=())
     certificates = Certificates(settings)
     options = (settings.ssl_cert, settings.router_ssl_cert, settings.router_ssl_ca)
-    if not (any(options) or subject.settings.domain):
+    if not (any(options) or settings.console_ssl_cert or subject.settings.domain):
         yield ok("not configured: the ports do not speak TLS")
     url = settings.public_endpoint_url if settings.has_endpoint else settings.public_websocket_url
     public = certificates.of("endpoint" if settings.has_endpoint else "websocket")
     hosts = {"ssl_cert": (public, urlsplit(url).hostname or "")}
     if settings.has_sockets:
         hosts["router_ssl_cert"] = certificates.of("router"), settings.node_host.strip("[]")
+    if settings.console:
+        hosts["console_ssl_cert"] = certificates.of("console"), ""  # by any name of the certificate
     for option, (tls, host) in hosts.items():
         if tls is not None:
             yield from _check_certificate(option, tls, host, subject.clock())
@@ -288,7 +290,7 @@ def _check_certificate(option: str, tls: ServerTls, host: str, now: float) -> It
         yield ok(f"{option} is valid for {days} days")
     for warning in warnings:
         yield warn(warning, "The service starts, and logs this")
-    if not any(is_for(name, host) for name in tls.names):
+    if host and not any(is_for(name, host) for name in tls.names):
         advice = "Set endpoint_url, websocket_url or hostname to a name of the certificate"
         yield fail(f"{option} is not for {host}", advice)
 

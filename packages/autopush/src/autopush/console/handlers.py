@@ -2,13 +2,15 @@
 
     GET  /console/            Now          GET  /console/now.json, now.events
     GET  /console/look-up     Look up      POST /console/look-up.json; to act on what it has found:
-                                           POST /console/drop-user.json, delete-messages.json
+                                           POST /console/drop-user.json, delete-messages.json,
+                                           test-push.json, test-push-state.json
     GET  /console/accounts    Accounts     GET  /console/accounts.json
                                            POST /console/accounts-change.json, -devices.json
     GET  /console/report      Report       POST /console/report.json
     GET  /console/log-in      the form     POST /console/log-in, log-out
 
-A request has the cookie of a log-in, or `Authorization: Bearer TOKEN`, for scripts.
+A request has the cookie of a log-in, `Authorization: Bearer TOKEN`, for scripts, or comes over a
+connection with a client certificate, which TLS has checked.
 
 Rule: whatever changes something is a POST of a page of this origin (its `Origin` is the `Host`), or
 has a bearer token, which no other site can make a browser send.
@@ -25,9 +27,11 @@ from urllib.parse import parse_qs
 import orjson
 
 from autopush.api import responses
+from autopush.api.app import common_name
 from autopush.api.event_stream import HEADERS, EventStream
 from autopush.clock import until_next
 from autopush.console.audit import AuditLog
+from autopush.console.following import FollowedPushes
 from autopush.console.lookup import LookUp, LookUpError
 from autopush.console.overview import Overview
 from autopush.console.report import Report, ReportError
@@ -36,9 +40,11 @@ from autopush.console.users import ACTIONS, AccountPages
 from autopush.hosts import origin_of
 from autopush.net.client_limits import ConnectionLimits
 from autopush.net.http_messages import Answer, Request, Response, Upgrade
+from autopush.shown import shown
 from autopush.store.accounts import NAME, AccountError
 from autopush.telemetry import logs
 from autopush.version import VERSION
+from autopush.webpush.identifiers import canonical_uuid
 from keytables import KeytablesError
 
 MAX_STREAMS: Final = 32
@@ -95,13 +101,15 @@ class Console:
         sessions: ConsoleSessions,
         overview: Overview,
         look_up: LookUp,
+        followed: FollowedPushes,
         accounts: AccountPages,
         report: Report,
         audit: AuditLog,
         connection_limits: ConnectionLimits,
     ) -> None:
         self._sessions, self._overview, self._audit = sessions, overview, audit
-        self._users, self._accounts, self._report = look_up, accounts, report
+        self._users, self._followed = look_up, followed
+        self._accounts, self._report = accounts, report
         self._limits = connection_limits
         self._streams: set[EventStream] = set()
         self._updates: asyncio.Task[None] | None = None
@@ -123,11 +131,13 @@ class Console:
             ("POST", "look-up.json"): self._look_up,
             ("POST", "drop-user.json"): self._drop_user,
             ("POST", "delete-messages.json"): self._delete_messages,
+            ("POST", "test-push.json"): self._send_test_push,
+            ("POST", "test-push-state.json"): self._follow_test_push,
         }
 
     async def __call__(self, request: Request) -> Answer:
         path = request.path.removeprefix("/console").removeprefix("/")
-        if request.path == "/console":
+        if not request.path.startswith("/console/"):
             return _redirect("/console/")
         try:
             answer = await self._answer(request, path)
@@ -159,7 +169,9 @@ class Console:
         if method == "GET" and path in self._pages:
             if not role:
                 return _redirect("/console/log-in")
-            return Response(200, self._pages[path].replace("{{role}}", role).encode(), (), _HTML)
+            by = "certificate" if request.certificate else "token"
+            text = self._pages[path].replace("{{role}}", role).replace("{{by}}", by)
+            return Response(200, text.encode(), (), _HTML)
         if not role:
             raise ConsoleRefusal(401, "Log in at /console/log-in, or send a bearer token")
         if (page := self._json.get((method, path))) is None:
@@ -180,6 +192,8 @@ class Console:
             return role
         if request.method not in ("GET", "HEAD"):
             self._check_origin(request)
+        if request.certificate:
+            return ACT
         cookies = SimpleCookie()
         try:
             cookies.load(request.headers.get("cookie", ""))
@@ -279,9 +293,19 @@ class Console:
         uaid = await self._user_to_change(request, role, "delete-messages")
         return responses.json(200, {"deleted": await self._users.delete_messages(uaid)})
 
+    async def _send_test_push(self, request: Request, role: str) -> Answer:
+        channel = canonical_uuid(_field(request, "channel"))
+        if channel is None:
+            raise LookUpError("channel: expected the ID of a subscription")
+        uaid = await self._user_to_change(request, role, "test-push")
+        return responses.json(200, await self._followed.send(uaid, channel))
+
+    async def _follow_test_push(self, request: Request, _role: str) -> Answer:
+        return responses.json(200, await self._followed.state(_field(request, "message")))
+
     async def _user_to_change(self, request: Request, role: str, action: str) -> str:
         _check_may_act(role)
-        uaid = await self._users.existing(_field(request, "uaid"))
+        uaid = (await self._users.record(_field(request, "uaid"))).uaid
         self._record(request, role, action, user=self._users.shown(uaid))
         return uaid
 
@@ -313,8 +337,11 @@ class Console:
 
         :raises ConsoleRefusal: 500, the line could not be written
         """
+        who = [role, request.client_address]
+        if request.certificate:
+            who.insert(1, f"certificate of {shown(common_name(request.certificate))}")
         try:
-            self._audit.add(action, by=f"console, {role}, {request.client_address}", **fields)
+            self._audit.add(action, by=f"console, {', '.join(who)}", **fields)
         except OSError as error:
             problem = f"Nothing was changed: the audit log cannot be written ({error.strerror})"
             raise ConsoleRefusal(500, problem) from None

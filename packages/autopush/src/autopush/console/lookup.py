@@ -128,7 +128,7 @@ class LookUp:
         :raises LookUpError: it has no record, or has connected again meanwhile
         :raises KeytablesError: the store failed
         """
-        record = await self._record(uaid)
+        record = await self.record(uaid)
         if not await self.store.drop_user(record):
             raise LookUpError("It has connected again meanwhile: look it up once more")
         user = self.nodes.here.registry.find(record.uaid)
@@ -144,7 +144,7 @@ class LookUp:
         :raises LookUpError: it has no record
         :raises KeytablesError: the store failed
         """
-        record = await self._record(uaid)
+        record = await self.record(uaid)
         messages = await self.store.messages_of(record)
         deleted = 0
         if messages is not None:
@@ -155,15 +155,18 @@ class LookUp:
                     break
         return deleted
 
-    async def existing(self, uaid: str) -> str:
-        """:raises LookUpError: it has no record"""
-        return (await self._record(uaid)).uaid
+    async def node_name(self, uaid: str) -> str | None:
+        """Where it is connected, by its record."""
+        record = await self.store.users.get(uaid)
+        node_id = None if record is None else self.placement.node_of(record)
+        return None if node_id is None else self.nodes.name_of(node_id)
 
     def shown(self, uaid: str) -> str:
         """As logs show it."""
         return self.store.uaid_hash(uaid)
 
-    async def _record(self, uaid: str) -> UserRecord:
+    async def record(self, uaid: str) -> UserRecord:
+        """:raises LookUpError: there is none"""
         canonical = canonical_uaid(uaid)
         record = await self.store.users.get(canonical) if canonical else None
         if record is None:

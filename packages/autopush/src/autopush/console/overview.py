@@ -5,7 +5,6 @@ Rule: but for its sender's key, nothing is counted for the console while a push 
 nobody looks, it costs a sample of the history every ten seconds.
 """
 
-import asyncio
 import shutil
 import time
 from collections import Counter
@@ -21,7 +20,7 @@ from autopush.clock import Clock, until_next
 from autopush.console.history import INTERVAL, History, quantile
 from autopush.delivery.bridged import CircuitState
 from autopush.jobs import repeat
-from autopush.net.siblings import PREDECESSOR, Port, Sibling, SiblingError, Siblings
+from autopush.net.siblings import PREDECESSOR, Port, Siblings
 from autopush.settings import Settings
 from autopush.telemetry.metric_table import (
     BRIDGE_ERROR,
@@ -233,8 +232,7 @@ class Overview:
 
     async def _ask(self) -> dict[str, object]:
         """What only each worker knows."""
-        others = [sibling for index, sibling in self.siblings.items() if index >= 0]
-        answers = await asyncio.gather(*map(_share_of, others))
+        answers = await self.siblings.ask_workers(SHARES)
         shares = [self.share(), *(answer for answer in answers if answer is not None)]
         sent = Counter[str]()
         for share in shares:
@@ -248,13 +246,6 @@ class Overview:
             "bridges": msgspec.to_builtins(circuits[:MAX_CIRCUITS_SHOWN]),
             "unanswered": sum(answer is None for answer in answers),
         }
-
-
-async def _share_of(sibling: Sibling) -> WorkerShare | None:
-    try:
-        return await sibling.call(SHARES, None)
-    except SiblingError:
-        return None
 
 
 def _files(path: Path) -> list[Path]:

@@ -1,4 +1,4 @@
-"""The report that `autopush report` prints, and the warnings and errors that this worker logged.
+"""The report that `autopush report` prints, and the warnings and errors that the workers logged.
 
 The command runs as a process of its own, as its checks block, and open the store.
 """
@@ -6,11 +6,13 @@ The command runs as a process of its own, as its checks block, and open the stor
 import asyncio
 import logging
 import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Final
 
+from autopush.net.siblings import Port, Siblings
 from autopush.recently_used import RecentlyUsed
 
 TIMEOUT: Final = 90.0
@@ -18,6 +20,13 @@ TIMEOUT: Final = 90.0
 MAX_REPORT: Final = 1_000_000
 MAX_KINDS: Final = 100
 """Kinds of log lines remembered, the last ones."""
+
+
+LoggedKinds = dict[str, tuple[int, float]]
+"""Kind → how many lines there were, and when the last one was, epoch seconds."""
+LOGGED: Final = Port[None, LoggedKinds]("console log", None, LoggedKinds)
+
+_ROOT: Final = logging.getLogger("autopush")
 
 
 class ReportError(Exception):
@@ -32,6 +41,7 @@ class LoggedErrors(logging.Handler):
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self._kinds = RecentlyUsed[list[float]](MAX_KINDS)
+        _ROOT.addHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
         text = record.msg if isinstance(record.msg, str) else type(record.msg).__name__
@@ -42,10 +52,22 @@ class LoggedErrors(logging.Handler):
         known = self._kinds.find(kind) or [0.0, 0.0]
         self._kinds.keep(kind, [known[0] + 1, record.created])
 
-    def lines(self) -> list[str]:
-        """The last ones first."""
-        kinds = sorted(self._kinds.items(), key=lambda each: -each[1][1])
-        return [f"{count:g}x, last {_date(at)}  {kind}" for kind, (count, at) in kinds]
+    def kinds(self, _asked: None = None) -> LoggedKinds:
+        return {str(kind): (int(count), at) for kind, (count, at) in self._kinds.items()}
+
+    def close(self) -> None:
+        _ROOT.removeHandler(self)
+
+
+def logged_lines(workers: Iterable[LoggedKinds]) -> list[str]:
+    """Those of all workers together, the last ones first."""
+    counts, times = Counter[str](), dict[str, float]()
+    for kinds in workers:
+        for kind, (count, at) in kinds.items():
+            counts[kind] += count
+            times[kind] = max(at, times.get(kind, 0.0))
+    newest = sorted(times, key=lambda kind: -times[kind])[:MAX_KINDS]
+    return [f"{counts[kind]}x, last {_date(times[kind])}  {kind}" for kind in newest]
 
 
 def _date(seconds: float) -> str:
@@ -63,21 +85,27 @@ def report_command(daemon: str, words: Sequence[str] = sys.orig_argv) -> list[st
 
 
 class Report:
-    """One at a time: whoever asks meanwhile gets the same."""
+    """One at a time: whoever asks meanwhile gets the same. `logged`: by this worker."""
 
-    def __init__(self, command: Sequence[str]) -> None:
-        self._command = command
-        self._logged = LoggedErrors()
+    def __init__(
+        self, command: Sequence[str], logged: LoggedErrors, siblings: Siblings | None = None
+    ) -> None:
+        self._command, self._logged = command, logged
+        self._siblings = siblings or Siblings()
         self._running: asyncio.Task[str] | None = None
-        logging.getLogger("autopush").addHandler(self._logged)
 
     async def text(self) -> str:
         """:raises ReportError: the command failed"""
         if self._running is None or self._running.done():
             self._running = asyncio.get_running_loop().create_task(self._run())
-        logged = self._logged.lines() or ["None."]
-        title = "## Warnings and errors logged by the first worker, by kind"
-        return "\n".join([await asyncio.shield(self._running), title, "", *logged, ""])
+        printed = await asyncio.shield(self._running)
+        answers = await self._siblings.ask_workers(LOGGED)
+        known = [self._logged.kinds(), *(answer for answer in answers if answer is not None)]
+        lines = logged_lines(known) or ["None."]
+        if missing := len(answers) + 1 - len(known):
+            lines.append(f"Workers that did not answer: {missing}")
+        title = "## Warnings and errors logged by the workers, by kind"
+        return "\n".join([printed, title, "", *lines, ""])
 
     async def _run(self) -> str:
         try:
@@ -102,6 +130,5 @@ class Report:
         return printed[:MAX_REPORT].decode("utf-8", "replace")
 
     def close(self) -> None:
-        logging.getLogger("autopush").removeHandler(self._logged)
         if self._running is not None:
             self._running.cancel()

@@ -269,6 +269,18 @@ class Siblings(dict[int, "Sibling"]):
         sibling = self.get(index)
         return sibling if sibling is not None and sibling.was_heard else None
 
+    async def ask_workers(self, port: Port[None, Answered]) -> list[Answered | None]:
+        """Ask each other worker of this service; None for one that does not answer."""
+
+        async def ask(sibling: Sibling) -> Answered | None:
+            try:
+                return await sibling.call(port, None)
+            except SiblingError:
+                return None
+
+        workers = [sibling for index, sibling in self.items() if index >= 0]
+        return await asyncio.gather(*map(ask, workers))
+
     def close(self) -> None:
         for sibling in self.values():
             sibling.close()

@@ -55,7 +55,8 @@ class ServerTls:
 
     `certificate`: the server's, then those that lead to its CA. `key`: without a passphrase; may be
     in the same file. `dh_parameters`: empty for none. `asks_clients`: clients are asked for a
-    certificate, and any is accepted; needs pyOpenSSL.
+    certificate, and any is accepted; needs pyOpenSSL. `authorities`: clients may have a certificate
+    of these CAs, and any other ends the handshake.
 
     `context` is for `loop.create_server` and `loop.start_tls`; `reload` keeps it and,
     without `asks_clients`, earlier session tickets.
@@ -64,11 +65,18 @@ class ServerTls:
     """
 
     def __init__(
-        self, certificate: str, key: str, dh_parameters: str = "", *, asks_clients: bool = False
+        self,
+        certificate: str,
+        key: str,
+        dh_parameters: str = "",
+        *,
+        asks_clients: bool = False,
+        authorities: str = "",
     ) -> None:
         self._certificate_file = certificate
         self._key_file = key
         self._dh_file = dh_parameters
+        self._authorities = authorities
         self._asking: CertificateRequestContext | None = None
         if asks_clients:
             from autopush.net import certificate_request  # noqa: PLC0415 - needs an extra library
@@ -137,6 +145,10 @@ class ServerTls:
             reason = "no PEM file with Diffie-Hellman parameters that are safe to use"
             with _reading(DH_PARAMETERS, self._dh_file, reason):
                 context.load_dh_params(self._dh_file)
+        if self._authorities:
+            context.verify_mode = ssl.CERT_OPTIONAL
+            with _reading(AUTHORITIES, self._authorities, "no PEM file with certificates"):
+                context.load_verify_locations(self._authorities)
         if self._asking is not None:
             with _reading(KEY, self._key_file, "the files changed while they were read"):
                 self._asking.load(self._certificate_file, self._key_file, self._dh_file, ciphers)

@@ -16,10 +16,11 @@ from autopush.api.memory_usage import memory_usage
 from autopush.bridges.discovery import configured_routers
 from autopush.clock import Clock, ServiceClock
 from autopush.console.audit import AuditLog
+from autopush.console.following import FollowedPushes
 from autopush.console.handlers import Console
 from autopush.console.lookup import LookUp
 from autopush.console.overview import Overview
-from autopush.console.report import Report, report_command
+from autopush.console.report import LOGGED, LoggedErrors, Report, report_command
 from autopush.console.session import ConsoleSessions, ConsoleTokens
 from autopush.console.users import AccountPages
 from autopush.delivery.bridge_contract import Router
@@ -161,14 +162,18 @@ class Worker:
         self._websocket_server: HttpServer | None = None
         if parts.websockets is not None:
             self._serve_node(parts.websockets)
-        self._console: Console | None = None
-        if settings.console and index == 0 and parts.websockets is not None:
-            self._console = self._add_console(service, parts.websockets)
         self._page_servers = [
             self._ports.serve(purpose, pages, Limits(max_body=MAX_PAGE_BODY))
             for purpose, pages in (("metrics", parts.internal_pages), ("memory", memory_usage))
             if purpose in self._ports
         ]
+        self._logged: LoggedErrors | None = None
+        if settings.console:
+            self._logged = LoggedErrors()
+            parts.sibling_ports[LOGGED] = self._logged.kinds
+        self._console: Console | None = None
+        if self._logged is not None and index == 0:
+            self._console = self._add_console(service, self._logged)
         if settings.maintains and has_sockets:
             maintenance = Maintenance(
                 store,
@@ -222,8 +227,8 @@ class Worker:
         )
         self._background.append(websockets.node.presence.run)
 
-    def _add_console(self, service: ServiceContext, websockets: NodeParts) -> Console:
-        parts, data = self._parts, self._settings.data
+    def _add_console(self, service: ServiceContext, logged: LoggedErrors) -> Console:
+        parts, data, endpoint = self._parts, self._settings.data, self._parts.endpoint
         io, clock = parts.io, parts.io.clock
         key = derive_key(service.keys.crypto[0], "console sessions")
         overview = Overview(
@@ -244,21 +249,32 @@ class Worker:
             self._settings.key_hash,
             clock,
         )
+        followed = FollowedPushes(
+            look_up,
+            parts.ring,
+            endpoint.app.push if endpoint is not None else None,
+            endpoint.receipts if endpoint is not None else None,
+        )
         console = Console(
             ConsoleSessions(ConsoleTokens(data), key, clock, io.monotonic),
             overview,
             look_up,
+            followed,
             AccountPages(
                 io.store.accounts,
                 self._settings.public_websocket_url,
                 self._settings.accounts_required,
                 clock,
             ),
-            Report(report_command(self._settings.command)),
+            Report(report_command(self._settings.command), logged, io.siblings),
             AuditLog(data, clock),
-            self._node_server.connection_limits,
+            self._ports.internal_limits,
         )
-        websockets.node_port.console = console
+        if "console" in self._ports:
+            limits = Limits(max_body=MAX_PAGE_BODY)
+            self._page_servers.append(self._ports.serve("console", console, limits))
+        elif parts.websockets is not None:
+            parts.websockets.node_port.console = console
         self._background.append(overview.run)
         return console
 
@@ -368,6 +384,8 @@ class Worker:
             await self._exporter.stop()
         parts.nodes.close()
         self._siblings.close()
+        if self._logged is not None:
+            self._logged.close()
         self._wheel.close()
         self.process.close()
 

@@ -31,19 +31,24 @@ class _Options(NamedTuple):
     dh_parameters: str = ""
     asks_clients: bool = False
     """Whether clients are asked for a certificate."""
+    authorities: str = ""
+    """CAs of clients that are known by their certificates."""
 
 
 _PUBLIC: Final = _Options("ssl_cert", "ssl_key", "ssl_dh_param")
 _OWN: Final = _Options("domain", "domain", "ssl_dh_param")
 """In place of `_PUBLIC`, of a service that gets its certificate by ACME."""
 _ROUTER: Final = _Options("router_ssl_cert", "router_ssl_key")
+_CONSOLE: Final = _Options("console_ssl_cert", "console_ssl_key", authorities="console_client_ca")
 _BY_PURPOSE: Final = {
     "websocket": _PUBLIC,
     "endpoint": _PUBLIC,
     "proxied": _PUBLIC,
     "router": _ROUTER,
+    "console": _CONSOLE,
 }
 """The certificate of each listener; the others are for this machine or its network alone."""
+_NOT_PUBLIC: Final = (_ROUTER.certificate, _CONSOLE.certificate)
 _OF_ENDPOINT: Final = ("endpoint", "proxied")
 """Purposes to which the option `client_certs` applies."""
 
@@ -101,7 +106,7 @@ class Certificates:
     def public(self) -> PublicCertificate | None:
         """That of the public ports, if they speak TLS."""
         for options, tls in self._servers.items():
-            if options.certificate == _ROUTER.certificate:
+            if options.certificate in _NOT_PUBLIC:
                 continue
             expires = tls.expires.timestamp()
             if self._own is None:
@@ -140,7 +145,7 @@ class Certificates:
 
     def _seconds_left(self, now: float) -> float:
         for options, tls in self._servers.items():
-            if options.certificate != _ROUTER.certificate and not self._is_placeholder:
+            if options.certificate not in _NOT_PUBLIC and not self._is_placeholder:
                 return tls.expires.timestamp() - now
         return 0.0
 
@@ -213,7 +218,14 @@ def _load(settings: Settings, options: _Options) -> ServerTls | None:
     for given, missing in (options[:2], options[1::-1]):
         if not getattr(settings, missing):
             raise StartupError(f"{given} needs {missing}")
+    authorities = getattr(settings, options.authorities) if options.authorities else ""
     try:
-        return ServerTls(certificate, key, dh_parameters, asks_clients=options.asks_clients)
+        return ServerTls(
+            certificate,
+            key,
+            dh_parameters,
+            asks_clients=options.asks_clients,
+            authorities=authorities,
+        )
     except TlsFileError as error:
         raise StartupError(f"{getattr(options, error.part)}: {error}") from None

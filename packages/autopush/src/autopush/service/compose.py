@@ -185,6 +185,7 @@ class Parts:
         """What answers the calls of siblings."""
         if senders is not None:
             self.sibling_ports[SENDERS] = senders.own
+        if settings.console:
             self.sibling_ports[SHARES] = self.share
 
         self.endpoint = EndpointParts(self) if settings.has_endpoint else None
@@ -285,6 +286,7 @@ class EndpointParts:
             io.clock,
             parts.refusals,
             parts.connection_limits,
+            is_offered=settings.receipts,
         )
         forwarding = None
         if settings.workers > 1 and io.siblings:

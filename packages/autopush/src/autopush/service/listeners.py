@@ -126,9 +126,12 @@ def _places(settings: Settings, purpose: str, option: str) -> _Places:
     host = settings.tcp_host
     if purpose == "memory":  # for debugging on this machine
         host = LOOPBACK
+    elif purpose == "console":
+        host = settings.console_address
     elif option == "port":
         host = settings.host
-    count = 1 if purpose == "http" else settings.workers  # no worker accepts there
+    # No worker accepts http connections, and only the first one those for the console.
+    count = 1 if purpose in ("http", "console") else settings.workers
     return _Places(purpose, host, [port] * count, [option] * count)
 
 

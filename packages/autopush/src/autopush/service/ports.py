@@ -59,7 +59,7 @@ class Ports:
     def __post_init__(self) -> None:
         if self.next_sockets is self.sockets:
             self.next_sockets = {}
-        self._internal_limits = ConnectionLimits(
+        self.internal_limits = ConnectionLimits(
             max_connections=internal_connections_allowed(),
             on_refused=lambda _, address: self.refusals.add("internal_connections", address),
         )
@@ -101,7 +101,9 @@ class Ports:
 
         is_public = purpose in PUBLIC
         if not is_public:
-            handler = for_own_names(self.settings.own_names, handler)
+            tls = self.certificates.of(purpose)
+            names = self.settings.own_names | {*(tls.names if tls else ())}
+            handler = for_own_names(names, handler)
         server = HttpServer(
             handler,
             limits=replace(limits, head_timeout=self.settings.open_handshake_timeout),
@@ -109,7 +111,7 @@ class Ports:
             error_response=error_response,
             on_crash=on_crash,
             proxies=self.proxies,
-            connection_limits=self.limits if is_public else self._internal_limits,
+            connection_limits=self.limits if is_public else self.internal_limits,
             buffered=self.buffered if is_public else BufferedBytes(),
             max_connections=left,
         )

@@ -371,7 +371,7 @@ def announce_console(settings: Settings) -> None:
                 words = f" · token {tokens.make(ACT)} (shown this once)"
     except OSError as error:
         words = f" · its tokens cannot be kept: {error.filename}: {error.strerror}"
-    print(f"console {settings.node_url(settings.router_port)}/console/{words}", flush=True)
+    print(f"console {settings.console_url}{words}", flush=True)
 
 
 def announce_addresses(settings: Settings) -> None:

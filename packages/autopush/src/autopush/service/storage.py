@@ -62,7 +62,8 @@ def table_plan(settings: Settings) -> TablePlan:
         router=settings.router_tablename,
         storage=settings.storage_tablename,
         message=settings.message_tablename,
-        receipt=settings.receipt_tablename if settings.receipts else "",
+        # The console follows its test pushes by their receipts.
+        receipt=settings.receipt_tablename if settings.receipts or settings.console else "",
         rotating=settings.rotates,
         router_capacity=_capacity(settings, "router"),
         storage_capacity=_capacity(settings, "storage"),

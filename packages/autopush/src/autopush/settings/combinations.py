@@ -25,6 +25,8 @@ NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
     "acme_eab_kid": ("acme_eab_key",),
     "acme_eab_key": ("acme_eab_kid",),
     "ssl_dh_param": ("domain", "ssl_key"),
+    "console_client_ca": ("console_ssl_key",),
+    **dict.fromkeys(("console_port", "console_host", "console_ssl_key"), ("console",)),
 }
 """Option → others, one of which must be given for it to have an effect."""
 

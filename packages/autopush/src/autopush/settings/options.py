@@ -84,6 +84,7 @@ LOGS: Final = Group("Logs", (*ALL_COMMANDS, *SHELL_TOOLS))
 
 PUBLIC_PORT: Final = 8080
 ENDPOINT_PORT: Final = 8082
+CONSOLE_PORT: Final = 8083
 HTTPS_PORT: Final = 443
 HTTP_PORT: Final = 80
 LETS_ENCRYPT: Final = "https://acme-v02.api.letsencrypt.org/directory"
@@ -230,10 +231,22 @@ class Settings:
     memusage_port: OptionalPort = ADDRESSES.option(
         None, "port, of this machine only, for /_memusage: what the memory is used for"
     )
-    console: bool = ADDRESSES.of(*NODES).option(
+    console: bool = ADDRESSES.of(*DAEMONS).option(
         False,
-        "pages for operators at /console of the internal port; `autopush console-token` makes the "
-        "token to log in with",
+        "pages for operators at /console of the internal port or of console_port; `autopush "
+        "console-token` makes the token to log in with",
+    )
+    console_port: OptionalPort = ADDRESSES.of(*DAEMONS).option(
+        None,
+        "port for the console alone, in place of the internal port; 0 takes any free port",
+        default_text=f"the internal port; {CONSOLE_PORT} with console_host, console_ssl_key or "
+        "`autopush endpoint`",
+    )
+    console_host: HostName = ADDRESSES.of(*DAEMONS).option(
+        "",
+        "address the console_port listens on; where others reach it, give it a certificate too",
+        default_text=LOOPBACK,
+        effective=lambda settings: settings.console_address,
     )
     workers: Annotated[int, whole_number(1, 1024)] = ADDRESSES.option(
         1, "processes that share the public ports"
@@ -350,6 +363,18 @@ class Settings:
         "",
         "PEM file with the CAs, or the very certificates, of nodes that are called over https",
         default_text="the CAs of the system",
+    )
+    console_ssl_key: str = TLS.option(
+        "",
+        "PEM file with the private key of console_ssl_cert; with both the console_port speaks TLS",
+        default_text="none: the console_port does not speak TLS",
+    )
+    console_ssl_cert: str = TLS.option("", "PEM file with the certificate of the console_port")
+    console_client_ca: str = TLS.option(
+        "",
+        "PEM file with the CA of operators: whoever has a certificate of it may act in the console "
+        "without a token",
+        default_text="none: everybody needs a token",
     )
     client_certs: Fingerprints = TLS.of(*ENDPOINTS).option(
         None,
@@ -850,6 +875,8 @@ class Settings:
             purposes["router"] = "router_port"
         if self.domain:
             purposes["http"] = "http_port"
+        if self.console and self.console_port is not None:
+            purposes["console"] = "console_port"
         optional = _OPTIONAL_LISTENERS.items()
         return purposes | {
             purpose: option for purpose, option in optional if getattr(self, option) is not None
@@ -979,12 +1006,30 @@ class Settings:
         return self.reachable_host
 
     @property
+    def console_address(self) -> str:
+        """`console_host` with its default."""
+        return self.console_host or LOOPBACK
+
+    @property
+    def console_url(self) -> str:
+        """Where an operator on this machine finds the console."""
+        if self.console_port is None:
+            return f"{self.node_url(self.router_port)}/console/"
+        scheme = "https" if self.console_ssl_key else "http"
+        is_open = self.console_address in ALL_INTERFACES
+        host = self.reachable_host if is_open else self.console_address
+        return f"{join_url(scheme, host, self.console_port)}/console/"
+
+    @property
     def own_names(self) -> frozenset[str]:
         """All names of this node that are known from the settings and the machine."""
         urls = (self.public_endpoint_url, self.public_websocket_url)
         hosts = {urlsplit(url).hostname or "" for url in urls}
         return frozenset(
-            {self.reachable_host, self.node_name, socket.gethostname(), *hosts, *self.domain}
+            {
+                *(self.reachable_host, self.node_name, self.console_address),
+                *(socket.gethostname(), *hosts, *self.domain),
+            }
         )
 
     @property

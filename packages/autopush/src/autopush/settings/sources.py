@@ -36,6 +36,7 @@ from autopush.settings.files import (
     toml_entries,
 )
 from autopush.settings.options import (
+    CONSOLE_PORT,
     ENDPOINT_PORT,
     HTTP_PORT,
     HTTPS_PORT,
@@ -108,6 +109,9 @@ def load(
     sources = {name: source for name, (_, source) in parsed.items()}
     if command == "endpoint":
         values.setdefault("port", ENDPOINT_PORT)
+    is_elsewhere = values.get("console_host") or values.get("console_ssl_key")
+    if values.get("console") and (is_elsewhere or command == "endpoint"):
+        values.setdefault("console_port", CONSOLE_PORT)
     if values.get("domain"):
         values.setdefault("host", "::" if socket.has_dualstack_ipv6() else EVERY_INTERFACE)
         values.setdefault("port", HTTPS_PORT)

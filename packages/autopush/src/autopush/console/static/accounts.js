@@ -44,12 +44,27 @@ async function revoke(name) {
   if (await confirmed(`Revoke ${name}?`, consequence, "Revoke")) await change("revoke", name);
 }
 
-async function quota({ name, connections }) {
-  $("number").value = connections;
+async function ask(label, value, most, question, consequence) {
+  $("number-label").textContent = label;
+  $("number").value = value;
+  $("number").max = most;
   $("ask").hidden = false;
-  const isSure = await confirmed(`The quota of ${name}`, "At each node, of all devices together. Open connections stay.", "Set");
+  const isSure = await confirmed(question, consequence, "Set");
   $("ask").hidden = true;
-  if (isSure) await change("quota", name, { connections: $("number").value });
+  return isSure ? $("number").value : null;
+}
+
+async function quota({ name, connections }) {
+  const wanted = await ask("Connections at once, 0 for any", connections, 1_000_000,
+    `The quota of ${name}`, "At each node, of all devices together. Open connections stay.");
+  if (wanted !== null) await change("quota", name, { connections: wanted });
+}
+
+async function expire({ name, expires_at: ends }) {
+  const left = ends ? Math.max(1, Math.ceil((ends - Date.now() / 1000) / 86_400)) : 0;
+  const wanted = await ask("Days from now, 0 for never", left, 36_500,
+    `The end of ${name}`, "From then on its sessions end and its devices are not admitted, until it gets another end.");
+  if (wanted !== null) await change("expire", name, { days: wanted });
 }
 
 async function list() {
@@ -72,6 +87,7 @@ async function list() {
     cell.append(
       button("New link", `New link for ${each.name}`, () => renew(each.name)),
       button("Quota", `Quota of ${each.name}`, () => quota(each)),
+      button("End", `End of ${each.name}`, () => expire(each)),
       button("Revoke", `Revoke ${each.name}`, () => revoke(each.name)));
     line.append(cell);
     return line;
