@@ -18,11 +18,12 @@ def message(
     ttl: int = 3600,
     urgency: str = "normal",
     channel: str = CHANNEL,
+    uaid: str = UAID,
 ) -> Notification:
     """The message "version-NUMBER", taken so many microseconds after the clock's time."""
     time = int(clock() * 1e6) + number
     return Notification(
-        uaid=UAID,
+        uaid=uaid,
         channel_id=channel,
         version=f"version-{number}",
         ttl=ttl,

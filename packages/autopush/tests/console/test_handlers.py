@@ -43,6 +43,7 @@ class Browser:
             None,
             WorkerShare,
             lambda: None,
+            None,
             clock,
             monotonic=clock,
         )

@@ -38,6 +38,7 @@ async def test_senders_and_circuits_of_all_workers_are_shown_together(tmp_path: 
         None,
         lambda: own,
         lambda: None,
+        None,
         clock,
         monotonic=clock,
     )

@@ -90,7 +90,7 @@ async def test_the_page_now_shows_what_was_pushed(
         ("pushes", "Acked by them", PUSHES),
         ("refused", "Status 404", REFUSED),
         ("refused", "Errno 102", REFUSED),
-        ("store", "Messages stored", PUSHES),
+        ("store", "Stored since the start", PUSHES),
     ):
         await page.until(f"{shown(section, name)} === '{number}'")
     await page.until("document.querySelector('[data-name=connected]').textContent === '1'")

@@ -3,7 +3,7 @@
 import pytest
 
 from autopush.store import PushStore, TablePlan, inspection
-from autopush.store.inspection import UserInspection, inspect_user
+from autopush.store.inspection import UserInspection, count_messages, inspect_user
 from autopush.store.tables import message_table, router_table, storage_table, uaid_hasher
 from autopush.webpush.identifiers import CHANNELS_ROW
 from autopush.webpush.notification import VersionUpdate
@@ -171,3 +171,21 @@ async def test_no_table_is_created(engine: Engine, clock: ManualClock) -> None:
     await put_record(engine, router_type="simplepush")
     assert (await inspected(engine, clock)).missing_table == storage_table("storage").name
     assert await engine.table_names() == ["router"]
+
+
+@pytest.mark.parametrize("sampled", [150, 5000])
+async def test_messages_of_all_users_are_counted_or_estimated(
+    engine: Engine, store: PushStore, clock: ManualClock, sampled: int
+) -> None:
+    """UAIDs are spread evenly here, so the estimate is close."""
+    begin = int(clock())
+    for number in range(200):
+        uaid = f"{number * 2**32 // 200:08x}" + "0" * 24
+        await store.current.add_channels(uaid, frozenset((CHANNEL,)))
+        await store.current.store(message(clock, number % 7, uaid=uaid))
+    found = await count_messages(engine, PLAN, clock(), sampled)
+    assert found.is_estimate is (sampled < 400)
+    assert abs(found.count - 200) <= (20 if found.is_estimate else 0)
+    assert found.oldest == begin
+    clock.advance(3600)
+    assert (await count_messages(engine, PLAN, clock())).count == 0

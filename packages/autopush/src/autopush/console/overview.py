@@ -5,10 +5,11 @@ Rule: but for its sender's key, nothing is counted for the console while a push 
 nobody looks, it costs a sample of the history every ten seconds.
 """
 
+import asyncio
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Final
@@ -22,6 +23,7 @@ from autopush.delivery.bridged import CircuitState
 from autopush.jobs import repeat
 from autopush.net.siblings import PREDECESSOR, Port, Siblings
 from autopush.settings import Settings
+from autopush.store.inspection import StoredMessages
 from autopush.telemetry.metric_table import (
     BRIDGE_ERROR,
     BRIDGE_SENT,
@@ -50,9 +52,12 @@ from autopush.telemetry.metric_table import (
 from autopush.telemetry.metrics import Metric, SharedMetrics
 from autopush.telemetry.process import MISSING_AFTER, ready_workers
 from autopush.version import VERSION
+from keytables import KeytablesError
 
 ASK_INTERVAL: Final = 5.0
 """Seconds between two questions to the other workers, while somebody looks."""
+COUNT_INTERVAL: Final = 60.0
+"""Seconds between two counts of the stored messages, while somebody looks."""
 MAX_SENDERS: Final = 10
 MAX_SENDERS_ASKED: Final = 100
 """Of a worker, so that the sum has those that send to many of them."""
@@ -106,7 +111,8 @@ def _places(metric: Metric, label: str) -> Mapping[str, Sequence[int]]:
 @dataclass(eq=False)
 class Overview:
     """`siblings`: those with an index of 0 or more are workers of this service. `clock`: epoch
-    seconds. `share`: of this worker. `certificate`: as `/health` says it.
+    seconds. `share`: of this worker. `certificate`: as `/health` says it. `count`: of the stored
+    messages, None where that costs too much.
     """
 
     metrics: SharedMetrics
@@ -115,6 +121,7 @@ class Overview:
     senders: SendersPage | None
     share: Callable[[], WorkerShare]
     certificate: Callable[[], Mapping[str, object] | None]
+    count: Callable[[], Awaitable[StoredMessages]] | None
     clock: Clock
     _: KW_ONLY
     monotonic: Callable[[], float] = time.monotonic
@@ -134,6 +141,9 @@ class Overview:
         }
         self._asked_at = float("-inf")
         self._started = self.clock()
+        self._counted: StoredMessages | None = None
+        self._counted_at = float("-inf")
+        self._counting: asyncio.Task[None] | None = None
 
     # ── the history ──────────────────────────────────────────────────────────────────────────────
 
@@ -166,6 +176,7 @@ class Overview:
         if self.monotonic() - self._asked_at >= ASK_INTERVAL:
             self._asked_at = self.monotonic()
             self._asked = await self._ask()
+        self._count_again()
         numbers = self._numbers()
         ready = ready_workers(self.metrics, self.monotonic())
         predecessor = self.siblings.heard(PREDECESSOR)
@@ -183,9 +194,26 @@ class Overview:
             **{name: self._by_label(*of) for name, of in self._groups.items()},
             "times": {name: self._quantiles(metric) for name, metric in _TIMES.items()},
             "disk": self._disk(),
+            "messages": msgspec.to_builtins(self._counted),
+            "messages_are_counted": self.count is not None,
             "certificate": self.certificate(),
             **self._asked,
         }
+
+    def _count_again(self) -> None:
+        """Begin to count the stored messages, at most once a minute; what is shown is the last."""
+        is_running = self._counting is not None and not self._counting.done()
+        if self.count is None or is_running:
+            return
+        if self.monotonic() - self._counted_at >= COUNT_INTERVAL:
+            self._counted_at = self.monotonic()
+            self._counting = asyncio.get_running_loop().create_task(self._count(self.count))
+
+    async def _count(self, count: Callable[[], Awaitable[StoredMessages]]) -> None:
+        try:
+            self._counted = await count()
+        except KeytablesError:  # as the numbers of the store's failures say
+            self._counted = None
 
     def _by_label(self, metric: Metric, places: Mapping[str, Sequence[int]]) -> dict[str, int]:
         cells = self.metrics.total(metric)

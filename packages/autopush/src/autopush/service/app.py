@@ -41,6 +41,7 @@ from autopush.service.sharing import StoreSharing
 from autopush.service.store_watch import rotate_monthly
 from autopush.settings import Settings, StartupError
 from autopush.store import PushStore
+from autopush.store.inspection import count_messages
 from autopush.telemetry import logs
 from autopush.telemetry.exporters import Exporter, Sender, Statsd
 from autopush.telemetry.metric_table import REQUESTS_IN_FLIGHT
@@ -238,6 +239,9 @@ class Worker:
             parts.internal_pages.senders,
             parts.share,
             io.certificate,
+            None
+            if self._settings.is_on_dynamodb
+            else lambda: count_messages(io.store.engine, io.store.plan, clock()),
             clock,
         )
         look_up = LookUp(

@@ -1,9 +1,10 @@
-"""What the tables hold for one user, for operators.
+"""What the tables hold for one user, and how many messages for all, for operators.
 
 Rule: it only reads. What the service would repair or drop (an incomplete record, a user whose table
 is gone) stays as it is.
 """
 
+import asyncio
 from typing import Final
 
 from msgspec import Struct
@@ -28,6 +29,10 @@ MAX_COUNTED: Final = 10_000
 """Rows counted for a user, at most."""
 MAX_MESSAGES: Final = 100
 """Messages listed for a user, at most."""
+MAX_SAMPLED: Final = 5_000
+"""Rows of a table that are read to count the messages of all users."""
+SAMPLE_PAGE: Final = 50
+"""Rows read at once: some milliseconds at most in an embedded store."""
 
 
 class PendingMessage(Struct, frozen=True):
@@ -58,6 +63,16 @@ class PendingMessages(Struct, kw_only=True):
     expired: int = 0
     has_more: bool = False
     messages: list[PendingMessage] = []
+
+
+class StoredMessages(Struct, frozen=True):
+    """Messages of all users. `oldest`: when it was stored, epoch seconds, None without one; with
+    `is_estimate` they are more than were read, and `oldest` is that of those.
+    """
+
+    count: int
+    oldest: int | None
+    is_estimate: bool = False
 
 
 class UserTable(Struct, frozen=True):
@@ -109,6 +124,54 @@ async def inspect_user(
         elif name == names[0]:
             missing = name
     return UserInspection(row, record, tuple(found), missing)
+
+
+async def count_messages(
+    engine: Engine, plan: TablePlan, now: float, max_rows: int = MAX_SAMPLED
+) -> StoredMessages:
+    """The deliverable messages of all users. Of each table at most `max_rows` rows are read: as
+    rows come in the order of UAIDs, which are random, the number of the rest follows from where
+    that ends. `now`: epoch seconds.
+    """
+    this = Month.at(now) if plan.rotating else None
+    names = live_tables(plan.message, await engine.table_names(), this)
+    total, times, is_estimate = 0.0, list[int](), False
+    for name in names:
+        table = await engine.open_table(message_table(name))
+        count = rows = 0
+        page = await table.scan(limit=SAMPLE_PAGE)
+        while True:
+            rows += len(page.items)
+            stored = [at for item in page.items if (at := _stored_at(item, now)) is not None]
+            count += len(stored)
+            times += [min(stored)] if stored else []
+            if page.cursor is None or rows >= max_rows:
+                break
+            await asyncio.sleep(0)  # an embedded store does not suspend
+            page = await table.scan(limit=SAMPLE_PAGE, after=page.cursor)
+        share = 1.0 if page.cursor is None else _share_before(engine, page.cursor.position[0])
+        is_estimate |= page.cursor is not None
+        total += count / share
+    return StoredMessages(round(total), min(times, default=None), is_estimate)
+
+
+def _stored_at(item: Item, now: float) -> int | None:
+    """None for a row that is no message, or one that is not delivered any more."""
+    at, ttl = item.get("timestamp"), item.get("ttl")
+    if "updateid" not in item or not isinstance(at, int) or not isinstance(ttl, int):
+        return None
+    return at if at + ttl > now else None
+
+
+def _share_before(engine: Engine, key: object) -> float:
+    """The share of users whose keys come before that one in a scan: part by part, and in each in
+    the order of their hex digits.
+    """
+    try:
+        share = (int(str(key)[:8], 16) + 1) / 16**8
+    except ValueError:  # no UAID
+        return 1.0
+    return (engine.part_of(str(key)) + share) / engine.parts
 
 
 async def _open(

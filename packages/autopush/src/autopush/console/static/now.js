@@ -78,8 +78,12 @@ function show(now) {
     !counts.refused && !counts.limited && ["Nothing", "0"],
   ]);
   const disk = now.disk;
+  const { messages } = now;
   numbers($("store"), [
-    ["Messages stored", count(counts.stored)],
+    ["Waiting messages", !now.messages_are_counted ? "not counted on DynamoDB"
+      : messages ? `${messages.is_estimate ? "about " : ""}${count(messages.count)}` : "counting …"],
+    messages?.oldest && [messages.is_estimate ? "Oldest of 5,000 rows" : "The oldest", `${time(now.at - messages.oldest)} ago`],
+    ["Stored since the start", count(counts.stored)],
     ["Deleted: acked, or taken back", count(counts.deleted)],
     ["Expired and removed", count(counts.expired)],
     ["Read for user agents", count(counts.retrieved)],
