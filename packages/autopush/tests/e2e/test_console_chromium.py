@@ -1,6 +1,5 @@
 """The console in a real browser, while messages are pushed: it shows what the run knows."""
 
-import asyncio
 import json
 import os
 import signal
@@ -10,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from support.application_server import ApplicationServer
-from support.chromium import TIMEOUT, Chromium, Page
-from support.contrast import LOW_CONTRAST
+from support.axe import need_axe
+from support.chromium import Chromium, Page
+from support.console_page import log_in, look_at, shown
 from support.service import Service, autopush, service
 from support.sockets import unused_port
 from support.user_agent import UserAgent
@@ -19,53 +19,13 @@ from support.user_agent import UserAgent
 pytestmark = pytest.mark.browser
 
 PUSHES, REFUSED = 5, 2
-NAMELESS = """[...document.querySelectorAll('button, a, input, select, textarea, svg[role=img]')]
-  .filter((each) => each.checkVisibility() && !(each.innerText?.trim()
-    || each.ariaLabel || each.labels?.length)).map((each) => each.outerHTML.slice(0, 80))"""
 
 
 @pytest.fixture
 async def running(tmp_path: Path) -> AsyncIterator[Service]:
+    need_axe()
     async with service(tmp_path, "--console", "--workers", "2") as started:
         yield started
-
-
-async def log_in(browser: Chromium, running: Service) -> tuple[Page, list[str]]:
-    """A tab with the page Now, and what its console complains about."""
-    complaints: list[str] = []
-    token = (await autopush("console-token", "--data", running.data)).strip()
-    page = await browser.open()
-    page.on("Log.entryAdded", lambda event: complaints.append(event["entry"]["text"]))
-    await page.goto(f"{running.node_api}/console/")
-    assert await page.evaluate("location.pathname") == "/console/log-in"
-    await page.evaluate(f"document.querySelector('#token').value = '{token}'")
-    loaded = asyncio.Event()
-    page.on("Page.loadEventFired", lambda _: loaded.set())
-    await page.evaluate("document.querySelector('form').requestSubmit()")
-    await asyncio.wait_for(loaded.wait(), TIMEOUT)
-    await page.until("location.pathname === '/console/' && document.querySelector('#tiles svg')")
-    # Else its load event, which may come later, would be taken for that of the next page.
-    await page.until("document.readyState === 'complete'")
-    return page, complaints
-
-
-def shown(section: str, name: str) -> str:
-    """What the page says under that name, as a JavaScript expression."""
-    return (
-        f"[...document.querySelectorAll('#{section} > div')]"
-        f".find((each) => each.firstChild.textContent === '{name}')?.lastChild.textContent"
-    )
-
-
-async def look_at(page: Page, name: str, screens: Path) -> None:
-    """No window scrolls sideways, every text is legible, every control has a name."""
-    for width in (1280, 390):
-        for dark in (False, True):
-            await page.emulate(width=width, height=900, dark=dark)
-            assert await page.evaluate("document.documentElement.scrollWidth") <= width
-            assert await page.evaluate(LOW_CONTRAST) == []
-            await page.screenshot(screens / f"{name}-{width}-{'dark' if dark else 'light'}.png")
-    assert await page.evaluate(NAMELESS) == []
 
 
 async def test_the_page_now_shows_what_was_pushed(
@@ -124,7 +84,7 @@ async def says(page: Page, element: str, text: str) -> None:
     await page.until(f"document.querySelector('#{element}').textContent === {json.dumps(text)}")
 
 
-async def test_a_user_agent_is_looked_up_emptied_and_dropped(
+async def test_a_user_agent_is_looked_up_tried_emptied_and_dropped(
     browser: Chromium,
     running: Service,
     sender: ApplicationServer,
@@ -139,6 +99,18 @@ async def test_a_user_agent_is_looked_up_emptied_and_dropped(
     await enter(page, "text", endpoint)
     await page.evaluate("document.querySelector('#form').requestSubmit()")
     await says(page, "headline", "A push would arrive: connected")
+    await page.evaluate("document.querySelector('#channels button').click()")
+    await press(page, "yes")
+    steps = "document.querySelector('#steps').textContent"
+    await page.until(f"{steps}.includes('Sent to the user agent (')")
+    assert await page.evaluate("document.querySelector('#steps-why').textContent") == (
+        "Waiting for the ack …"
+    )
+    notification = await agents[0].notification()
+    assert "data" not in notification
+    await agents[0].ack([notification])
+    await page.until(f"{steps}.includes('Acked by the user agent, code 100')")
+    await look_at(page, "test-push", tmp_path)
     await agents[0].close()
     for _ in range(3):
         assert (await sender.push(endpoint, b"abc", topic="mail")).status == 201
@@ -172,7 +144,7 @@ async def test_a_user_agent_is_looked_up_emptied_and_dropped(
     actions = [
         line.split()[1] for line in (await autopush("audit", "--data", running.data)).splitlines()
     ]
-    assert actions == ["console-token", "log-in", "delete-messages", "drop-user"]
+    assert actions == ["console-token", "log-in", "test-push", "delete-messages", "drop-user"]
 
 
 async def test_a_user_is_given_a_link_and_revoked(
@@ -201,6 +173,12 @@ async def test_a_user_is_given_a_link_and_revoked(
     await press(page, "yes")
     quota = "document.querySelector('#users td:nth-child(3)').textContent"
     await page.until(f"{quota} === '3 at once'")
+    await page.evaluate("document.querySelector('[aria-label=\"End of ann\"]').click()")
+    await look_at(page, "question", tmp_path)
+    await enter(page, "number", "2")
+    await press(page, "yes")
+    ends = "document.querySelector('#users td:nth-child(4)').textContent"
+    await page.until(f"{ends}.startsWith('20')")
     await page.evaluate("document.querySelector('[aria-label=\"Revoke ann\"]').click()")
     await press(page, "yes")
     await says(page, "total", "0 of at most 1,000.")
