@@ -17,6 +17,8 @@ from websockets.exceptions import ConnectionClosed
 from autopush.service.upgrade import find_next_version
 from support.application_server import ApplicationServer, application_server
 from support.certificates import Authority
+from support.chromium import Chromium
+from support.console_page import log_in, shown
 from support.service import Service, run_command, service
 from support.soak import slow
 from support.user_agent import SILENCE, Message, UserAgent
@@ -110,6 +112,7 @@ class Load:
         self.agents: list[UserAgent] = []
         self.statuses: Counter[int] = Counter()
         self.accepted: set[str] = set()
+        self.unanswered = 0
         self._endpoints: list[str] = []
         self._acking: list[asyncio.Task[None]] = []
 
@@ -165,6 +168,7 @@ class Load:
                 try:
                     answer = await sender.push(endpoint, b"x", ttl=60)
                 except unanswered:
+                    self.unanswered += 1
                     continue
                 self.statuses[answer.status] += 1
                 if answer.status == 201:
@@ -250,6 +254,68 @@ async def test_in_upgrades_under_load_no_connection_is_closed_and_no_push_refuse
         finally:
             await stop(second)
     assert running.errors == []
+
+
+def js_number(section: str, *names: str) -> str:
+    """The sum of what the console shows under these names, as a JavaScript expression."""
+    values = (f"Number(({shown(section, name)} ?? 'x').replaceAll(',', ''))" for name in names)
+    return f"({' + '.join(values)})"
+
+
+@pytest.mark.browser
+async def test_an_open_page_of_the_console_survives_a_kill_and_an_upgrade_and_is_right(
+    browser: Chromium, tmp_path: Path
+) -> None:
+    running = EndedService(tmp_path, ["--console", "--workers", "2", "--upgrade-drain", "1"])
+    await running.start()
+    page, _ = await log_in(browser, running)
+    connected = "Number(document.querySelector('[data-name=connected]').textContent)"
+    workers = shown("service", "Workers")
+    accepted = js_number("pushes", "Delivered directly", "Stored for later")
+
+    async def shows(least: int, most: int) -> None:
+        await page.until(f"{least} <= {accepted} && {accepted} <= {most}")
+
+    async def push_more(traffic: Load) -> None:
+        wanted = len(traffic.accepted) + 100
+        await until(lambda: len(traffic.accepted) > wanted)
+
+    async with load(running) as traffic:
+        await page.until(f"{connected} === {len(traffic.agents)}")
+        async with traffic.pushing():
+            await push_more(traffic)
+        known = len(traffic.accepted)
+        await shows(known, known)
+        async with traffic.pushing(is_killed=True):
+            os.kill(running.workers[1], signal.SIGKILL)
+            await running.logged("A worker ended and is restarted")
+            await push_more(traffic)
+        # What a worker has counted in its last second is lost with it.
+        await shows(known, len(traffic.accepted) + traffic.unanswered)
+        left = [each for each in traffic.agents if each.socket.close_code is None]
+        assert 0 < len(left) < len(traffic.agents)
+        await page.until(f"{connected} === {len(left)}")
+        known = len(traffic.accepted)
+        async with traffic.pushing():
+            following = await upgraded(running)
+            assert await running.ended() == 0
+            await push_more(traffic)
+        try:
+            of_upgrade = len(traffic.accepted) - known
+            await page.until(f"{shown('service', 'Upgrade')} === 'none under way'")
+            await page.until(f"{workers} === '2 of 2 ready'")
+            await page.until(f"{connected} === {len(left)}")
+            await shows(1, of_upgrade)
+            before = await page.evaluate(accepted)
+            async with traffic.pushing():
+                await push_more(traffic)
+            more = len(traffic.accepted) - known - of_upgrade
+            await shows(before + more, of_upgrade + more)
+            assert await page.evaluate("document.querySelector('#state').dataset.state") == "live"
+            assert traffic.statuses.keys() <= {201, 503}
+        finally:
+            await stop(following)
+    assert not [line for line in running.errors if "worker" not in line]
 
 
 @pytest.mark.slow

@@ -36,7 +36,7 @@ async function change(action, name, fields = {}) {
 
 async function renew(name) {
   const consequence = "Whoever has the former link cannot connect with it any more; devices that have connected go on.";
-  if (await confirmed(`A new link for ${name}?`, consequence, "New link")) await change("renew", name);
+  if (await confirmed(`A new link for ${name}?`, consequence, "New link", "primary")) await change("renew", name);
 }
 
 async function revoke(name) {
@@ -49,7 +49,7 @@ async function ask(label, value, most, question, consequence) {
   $("number").value = value;
   $("number").max = most;
   $("ask").hidden = false;
-  const isSure = await confirmed(question, consequence, "Set");
+  const isSure = await confirmed(question, consequence, "Set", "primary");
   $("ask").hidden = true;
   return isSure ? $("number").value : null;
 }
@@ -78,9 +78,9 @@ async function list() {
   if (!accounts.length) return;
   $("users").replaceChildren(...accounts.map((each) => {
     const line = row("td", "tr", [
-      each.name, date(each.created_at), each.connections ? `${count(each.connections)} at once` : "none",
+      each.name, each.connections ? `${count(each.connections)} at once` : "none",
       each.expires_at ? [date(each.expires_at), each.has_expired ? "bad" : ""] : "never",
-      devices ? count(devices[each.name] ?? 0) : "–",
+      devices ? count(devices[each.name] ?? 0) : "–", date(each.created_at),
     ]);
     const cell = document.createElement("td");
     cell.className = "act-only actions";
@@ -89,7 +89,7 @@ async function list() {
       button("Quota", `Quota of ${each.name}`, () => quota(each)),
       button("End", `End of ${each.name}`, () => expire(each)),
       button("Revoke", `Revoke ${each.name}`, () => revoke(each.name)));
-    line.append(cell);
+    line.firstChild.after(cell);
     return line;
   }));
 }

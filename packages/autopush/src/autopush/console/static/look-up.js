@@ -116,7 +116,7 @@ function showSteps(push) {
     at.textContent = `${after} ms`;
     const where = name === "transmitted" && push.node ? ` (${push.node})` : "";
     const code = push.code !== null && (name === "delivered" || name === "errored") ? `, code ${push.code}` : "";
-    item.append(at, ` ${title}${code}${where}`);
+    item.append(at, `${title}${code}${where}`);
     if (name === "delivered") item.className = "good";
     if (name === "errored") item.className = "bad";
     return item;
@@ -132,7 +132,7 @@ async function testPush(channel) {
   const question = "Send a test push?";
   const consequence = "The service worker of its web site gets an event without data, and may show a notification. "
     + "It is kept for 60 seconds; contents cannot be sent, as only the web site has the keys.";
-  if (!await confirmed(question, consequence, "Send")) return;
+  if (!await confirmed(question, consequence, "Send", "primary")) return;
   const mine = following += 1, began = Date.now();
   $("done").textContent = "";
   $("test-channel").textContent = channel;

@@ -15,12 +15,13 @@ export async function post(path, fields = {}) {
   return document;
 }
 
-/** Whether the operator says yes. */
-export function confirmed(question, consequence, yes) {
+/** Whether the operator says yes, with a button of that `kind`. */
+export function confirmed(question, consequence, yes, kind = "danger") {
   const dialog = $("confirm");
   $("question").textContent = question;
   $("consequence").textContent = consequence;
   $("yes").textContent = yes;
+  $("yes").className = kind;
   dialog.showModal();
   return new Promise((resolve) => {
     const answer = (isSure) => { dialog.close(); resolve(isSure); };
