@@ -339,7 +339,9 @@ class Console:
         """
         who = [role, request.client_address]
         if request.certificate:
-            who.insert(1, f"certificate of {shown(common_name(request.certificate))}")
+            who.insert(
+                1, f"certificate of {shown(common_name(request.certificate), is_public=True)}"
+            )
         try:
             self._audit.add(action, by=f"console, {', '.join(who)}", **fields)
         except OSError as error:
