@@ -78,9 +78,8 @@ class Endpoint:
         self.harness = harness
         harness.status_pages()  # the worker serves
         delivery = "store-first" if store_first else "bypass"
-        settings = replace(
-            harness.parts.settings, command="endpoint", direct_delivery=delivery, **options
-        )
+        chosen = {"direct_delivery": delivery, "receipts": harness.store.receipts is not None}
+        settings = replace(harness.parts.settings, command="endpoint", **{**chosen, **options})
         io = replace(
             harness.io,
             store=harness.store,

@@ -575,7 +575,8 @@ async def test_all_that_wait_for_a_subscription_share_its_reads_and_let_others_r
         await harness.run_until_idle()
     for found in answers:
         assert isinstance(found, Response)
-        assert json.loads(found.body)["receipts"][0]["status"] == 204
+        # With the first outcome; which of the messages has it is a matter of their ids.
+        assert 204 in [each["status"] for each in json.loads(found.body)["receipts"]]
     watching.cancel()
     # One read is shared by all; one checks 20 messages.
     assert len([each for each in harness.engine.calls if "query receipt" in str(each)]) < 50

@@ -80,7 +80,8 @@ class FollowedPushes:
         is_final = status != ReceiptStatus.PENDING or "errored" in times or state == "unknown"
         explanation = ""
         if status == ReceiptStatus.GONE or state == "unknown":
-            explanation = EXPIRED if self._is_over(received) else NO_ACK_SEEN
+            is_over = self.look_up.clock() >= received / 1000 + TEST_TTL
+            state, explanation = ("expired", EXPIRED) if is_over else ("gone", NO_ACK_SEEN)
         node = None
         if "transmitted" in times:
             node = await self.look_up.node_name(message.uaid)
@@ -93,7 +94,3 @@ class FollowedPushes:
             "node": node,
             "explanation": explanation,
         }
-
-    def _is_over(self, received: int) -> bool:
-        """`received`: epoch milliseconds."""
-        return self.look_up.clock() >= received / 1000 + TEST_TTL
