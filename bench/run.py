@@ -119,8 +119,8 @@ class Run:
     async def server(
         self, direct_delivery: str, cores: Collection[int] = (), **flags: str
     ) -> AsyncIterator[Server]:
-        """A started server on a fresh data folder, with further `flags` ("--name" → value), on
-        these cores or that of the server; ended and cleared away afterwards.
+        """A started server on a fresh data folder, with further `flags` ("--name" → value, "" for
+        none), on these cores or that of the server; ended and cleared away afterwards.
         """
         self.data_root.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(prefix="autopush-bench-", dir=self.data_root))

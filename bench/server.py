@@ -75,7 +75,7 @@ class Server:
         self.port = 0
         ports = dict.fromkeys(("--port", "--router-port"), "0")
         own = {"--host": self.host, **ports, "--data": str(folder / "data"), "--workers": "1"}
-        self._command = list(command)
+        self.command = list(command)
         self._options = {**own, **options}
         self._cores = cores
         self._process: subprocess.Popen[bytes] | None = None
@@ -90,13 +90,13 @@ class Server:
 
     def start(self, limit: float = 30.0) -> None:
         """Start it and wait for its ready line; raises `MismatchError` when none comes."""
-        flags = [part for option in self._options.items() for part in option]
+        flags = [part for option in self._options.items() for part in option if part]
         environment = {
             name: value for name, value in os.environ.items() if not name.startswith("AUTOPUSH_")
         } | HIGH_LIMITS
         with (self.folder / "stdout").open("wb") as out, (self.folder / "stderr").open("ab") as err:
             self._process = spawn(
-                [*self._command, *flags],
+                [*self.command, *flags],
                 self._cores,
                 stdin=subprocess.DEVNULL,
                 stdout=out.fileno(),
@@ -128,6 +128,13 @@ class Server:
         """One of each version that became ready."""
         lines = (self.folder / "stdout").read_text(errors="replace").splitlines(keepends=True)
         return [line for line in lines if READY.match(line) and line.endswith("\n")]
+
+    @property
+    def node_port(self) -> int:
+        """Of a version that names it."""
+        node = _NODE.search(self._ready_lines()[-1])
+        assert node is not None
+        return int(node[1])
 
     def cpu_ns(self) -> int:
         return machine.cpu_ns(self.pid)
