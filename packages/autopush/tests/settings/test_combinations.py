@@ -14,6 +14,7 @@ CHANGED = {
     "acme_directory": "https://acme.example",
     "acme_eab_key": "AAAA",
     "acme_email": "ann@push.example",
+    "console_port": "8000",
     "datadog_flush_interval": "5",
     "fcm_priority": "normal",
     "fcm_ttl": "90",
@@ -24,6 +25,7 @@ CHANGED = {
 }
 GIVEN = {
     "acme_eab_key": "AAAA",
+    "console": "true",
     "domain": "push.example",
     "senderid_list": '{"1": {"auth": "k"}}',
     "fcm_creds": '{"1": {"projectid": "p", "auth": "f"}}',
