@@ -33,7 +33,7 @@ async def test_it_is_followed_from_the_store_to_the_ack(
     assert "data" not in notification
     found = await pushes.state(str(sent["message"]))
     assert (found["state"], found["is_final"], found["code"]) == ("transmitted", False, None)
-    assert str(found["node"]).startswith("this worker, ")
+    assert str(found["node"]).startswith("worker 0, ")
     harness.clock.advance(0.25)
     update = {"channelID": CHANNEL, "version": sent["message"], "code": 100}
     agent.send_json(messageType="ack", updates=[update])

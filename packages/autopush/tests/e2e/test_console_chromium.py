@@ -182,6 +182,8 @@ async def test_a_user_is_given_a_link_and_revoked(
     await page.evaluate("document.querySelector('[aria-label=\"Revoke ann\"]').click()")
     await press(page, "yes")
     await says(page, "total", "0 of at most 1,000.")
+    await page.goto(f"{running.node_api}/console/log-in")
+    await look_at(page, "log-in", tmp_path)
     assert complaints == []
     assert link.rpartition("/")[2] not in "".join(running.output)
 

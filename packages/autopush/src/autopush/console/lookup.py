@@ -21,6 +21,7 @@ from autopush.delivery.diagnosis import (
 )
 from autopush.delivery.peers import Nodes
 from autopush.delivery.placement import Placement
+from autopush.net.node_auth import split_instance_url
 from autopush.protocol.effects import NORMAL_CLOSURE, REPLACED
 from autopush.store import PushStore, UserRecord
 from autopush.store.inspection import MAX_COUNTED, MAX_MESSAGES, UserInspection, inspect_user
@@ -156,10 +157,15 @@ class LookUp:
         return deleted
 
     async def node_name(self, uaid: str) -> str | None:
-        """Where it is connected, by its record."""
+        """Where it is connected, by its record: the URL of the node, and which worker it is."""
         record = await self.store.users.get(uaid)
         node_id = None if record is None else self.placement.node_of(record)
-        return None if node_id is None else self.nodes.name_of(node_id)
+        if node_id is None:
+            return None
+        base = split_instance_url(node_id)[0] or node_id
+        # The first worker has the console.
+        number = 0 if node_id == self.nodes.own_id else self.nodes.sibling_urls.get(base)
+        return base if number is None else f"worker {number}, {base}"
 
     def shown(self, uaid: str) -> str:
         """As logs show it."""

@@ -127,14 +127,6 @@ class Nodes:
         self._links: dict[tuple[str, int], Link] = {}
         self._pending = PendingCalls(self._call_again)
 
-    def name_of(self, node_id: str) -> str:
-        """A node, for people."""
-        base, _ = split_instance_url(node_id)
-        if base == self._own_base:
-            return f"this worker, {base}"
-        index = self.sibling_urls.get(base)
-        return base or node_id if index is None else f"worker {index}, {base}"
-
     async def push(self, node_id: str, notification: Notification) -> Outcome:
         """Deliver through the user agent's node. `stored` of a message: its table, or None."""
         # For a stored message the other node may read the store: a slow call.
