@@ -10,7 +10,7 @@ AXE = ROOT / ".tools/dynalite/node_modules/axe-core/axe.min.js"
 def need_axe() -> None:
     """Without it the test is skipped, and fails where CI is `true`."""
     if not AXE.exists():
-        give_up("needs axe-core (make tools)")
+        give_up("needs axe-core (install npm, then make servers)")
 
 
 async def violations(page: Page) -> list[str]:

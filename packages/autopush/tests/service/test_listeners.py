@@ -289,6 +289,13 @@ def test_the_port_of_challenges_is_not_a_worker_s(bound: Bind) -> None:
     assert same.http_port == settings.http_port
 
 
+def test_the_port_of_the_console_is_the_first_worker_s(bound: Bind) -> None:
+    """Else the kernel would give every other connection to a worker that has no console."""
+    settings, (first, second) = bound(workers=2, console=True, console_port=0, host="0.0.0.0")
+    assert first["console"].getsockname() == ("127.0.0.1", settings.console_port)
+    assert "console" not in second
+
+
 def test_requested_public_ports_are_shared_too(bound: Bind) -> None:
     port = unused_port()
     settings, workers = bound(workers=2, port=port)

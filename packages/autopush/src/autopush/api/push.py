@@ -274,11 +274,15 @@ class PushHandler:
             content = Content(min(TEST_TTL, self.max_ttl))
             notification = self._notification(endpoint, content, order, receipt)
             if isinstance(recipient, BridgedUser):
+                attempt.is_valid()
                 await intake.router.bridges.route(recipient, notification)
                 outcome = Outcome.DONE
             else:
                 outcome = await attempt.route(recipient, notification)
-        except (PushError, KeytablesError) as error:
+        except PushError as refusal:
+            attempt.refused(refusal)
+            raise
+        except KeytablesError as error:
             raise attempt.refused(error) from error
         await self.receipts.accepted(
             receipt,

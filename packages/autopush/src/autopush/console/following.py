@@ -80,7 +80,7 @@ class FollowedPushes:
         is_final = status != ReceiptStatus.PENDING or "errored" in times or state == "unknown"
         explanation = ""
         if status == ReceiptStatus.GONE or state == "unknown":
-            is_over = self.look_up.clock() >= received / 1000 + TEST_TTL
+            is_over = "expired" in times or self.look_up.clock() >= received / 1000 + TEST_TTL
             state, explanation = ("expired", EXPIRED) if is_over else ("gone", NO_ACK_SEEN)
         node = None
         if "transmitted" in times:

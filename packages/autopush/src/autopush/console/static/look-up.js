@@ -15,7 +15,7 @@ const STEPS = [
   ["expired", "Discarded"],
 ];
 const FOLLOWED_FOR = 95_000; // ms: its TTL, and a while in which it may be acked
-let shown = null, following = 0;
+let shown = null, asked = "", following = 0;
 
 function show(found) {
   shown = found;
@@ -83,7 +83,8 @@ $("form").addEventListener("submit", async (event) => {
   $("done").textContent = "";
   $("test").hidden = true;
   following += 1; // what was followed is not any more
-  await lookUp($("text").value);
+  asked = $("text").value;
+  await lookUp(asked);
   if (!$("found").hidden) $("headline").focus();
 });
 
@@ -140,7 +141,7 @@ async function testPush(channel) {
     let push = await post("test-push.json", { uaid: shown.uaid, channel });
     $("test").hidden = false;
     showSteps(push);
-    $("test").scrollIntoView({ block: "nearest" });
+    $("test-title").focus();
     let isExplained = false;
     while (!push.is_final && Date.now() - began < FOLLOWED_FOR) {
       await pause(Date.now() - began < 3000 ? 150 : 1000);
@@ -149,12 +150,12 @@ async function testPush(channel) {
       // What lasts has a reason, which is that of the look-up.
       if (!isExplained && !("transmitted" in push.times) && Date.now() - began > 1000) {
         isExplained = true;
-        await lookUp(shown.uaid);
+        await lookUp(asked);
       }
       push = await post("test-push-state.json", { message: push.message });
       showSteps(push);
     }
-    await lookUp(shown.uaid);
+    await lookUp(asked);
   } catch (error) {
     $("done").textContent = error.message;
   }
