@@ -54,7 +54,7 @@ async def console(run: Run) -> list[Row]:
             f"{PAGES} pages of the console, {RATE:,.0f} pushes/s",
             f"{share:.2%} of a core",
             f"≤ {MOST_SHARE:.0%}",
-            share <= MOST_SHARE,
+            max(share, rest) <= MOST_SHARE,  # on a busy machine the first is mostly noise
             note=f"pairs from {least:.2%} to {most:.2%}; at rest {rest:.2%}",
         )
     ]
