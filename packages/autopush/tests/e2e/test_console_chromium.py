@@ -51,6 +51,7 @@ async def test_the_page_now_shows_what_was_pushed(
         ("refused", "Status 404", REFUSED),
         ("refused", "Errno 102", REFUSED),
         ("store", "Stored since the start", PUSHES),
+        ("store", "Waiting messages", 0),
     ):
         await page.until(f"{shown(section, name)} === '{number}'")
     await page.until("document.querySelector('[data-name=connected]').textContent === '1'")

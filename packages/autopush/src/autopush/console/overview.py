@@ -10,6 +10,7 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Final
@@ -111,8 +112,8 @@ def _places(metric: Metric, label: str) -> Mapping[str, Sequence[int]]:
 @dataclass(eq=False)
 class Overview:
     """`siblings`: those with an index of 0 or more are workers of this service. `clock`: epoch
-    seconds. `share`: of this worker. `certificate`: as `/health` says it. `count`: of the stored
-    messages, None where that costs too much.
+    seconds. `share`: of this worker. `certificate`: as `/health` says it. `count`: the
+    stored messages, at that time; None where it costs too much.
     """
 
     metrics: SharedMetrics
@@ -121,7 +122,7 @@ class Overview:
     senders: SendersPage | None
     share: Callable[[], WorkerShare]
     certificate: Callable[[], Mapping[str, object] | None]
-    count: Callable[[], Awaitable[StoredMessages]] | None
+    count: Callable[[float], Awaitable[StoredMessages]] | None
     clock: Clock
     _: KW_ONLY
     monotonic: Callable[[], float] = time.monotonic
@@ -141,19 +142,21 @@ class Overview:
         }
         self._asked_at = float("-inf")
         self._started = self.clock()
+        self._is_looked_at = asyncio.Event()
         self._counted: StoredMessages | None = None
-        self._counted_at = float("-inf")
-        self._counting: asyncio.Task[None] | None = None
 
     # ── the history ──────────────────────────────────────────────────────────────────────────────
 
     async def run(self) -> None:
-        """Take samples until cancelled."""
+        """Take samples, and count the stored messages for who looks, until cancelled."""
 
         async def sample() -> None:
             self.sample()
 
-        await repeat(sample, lambda: until_next(INTERVAL, self.monotonic()), "console history")
+        await asyncio.gather(
+            repeat(sample, lambda: until_next(INTERVAL, self.monotonic()), "console history"),
+            repeat(self._count, lambda: COUNT_INTERVAL, "console count"),
+        )
 
     def sample(self) -> None:
         numbers = self._numbers()
@@ -176,7 +179,7 @@ class Overview:
         if self.monotonic() - self._asked_at >= ASK_INTERVAL:
             self._asked_at = self.monotonic()
             self._asked = await self._ask()
-        self._count_again()
+        self._is_looked_at.set()
         numbers = self._numbers()
         ready = ready_workers(self.metrics, self.monotonic())
         predecessor = self.siblings.heard(PREDECESSOR)
@@ -200,20 +203,14 @@ class Overview:
             **self._asked,
         }
 
-    def _count_again(self) -> None:
-        """Begin to count the stored messages, at most once a minute; what is shown is the last."""
-        is_running = self._counting is not None and not self._counting.done()
-        if self.count is None or is_running:
-            return
-        if self.monotonic() - self._counted_at >= COUNT_INTERVAL:
-            self._counted_at = self.monotonic()
-            self._counting = asyncio.get_running_loop().create_task(self._count(self.count))
-
-    async def _count(self, count: Callable[[], Awaitable[StoredMessages]]) -> None:
-        try:
-            self._counted = await count()
-        except KeytablesError:  # as the numbers of the store's failures say
-            self._counted = None
+    async def _count(self) -> None:
+        await self._is_looked_at.wait()
+        self._is_looked_at.clear()
+        if self.count is not None:
+            counted = None  # while the store fails, as the page says beside it
+            with suppress(KeytablesError):
+                counted = await self.count(self.clock())
+            self._counted = counted
 
     def _by_label(self, metric: Metric, places: Mapping[str, Sequence[int]]) -> dict[str, int]:
         cells = self.metrics.total(metric)

@@ -232,6 +232,7 @@ class Worker:
         parts, data, endpoint = self._parts, self._settings.data, self._parts.endpoint
         io, clock = parts.io, parts.io.clock
         key = derive_key(service.keys.crypto[0], "console sessions")
+        count = partial(count_messages, io.store.engine, io.store.plan)
         overview = Overview(
             io.metrics.shared,
             self._settings,
@@ -239,9 +240,7 @@ class Worker:
             parts.internal_pages.senders,
             parts.share,
             io.certificate,
-            None
-            if self._settings.is_on_dynamodb
-            else lambda: count_messages(io.store.engine, io.store.plan, clock()),
+            None if self._settings.is_on_dynamodb else count,
             clock,
         )
         look_up = LookUp(
