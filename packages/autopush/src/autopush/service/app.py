@@ -271,7 +271,7 @@ class Worker:
             ),
             Report(report_command(self._settings.command), logged, io.siblings),
             AuditLog(data, clock),
-            self._ports.internal_limits,
+            self._ports.limits_of("console" if "console" in self._ports else "router"),
         )
         if "console" in self._ports:
             limits = Limits(max_body=MAX_PAGE_BODY)

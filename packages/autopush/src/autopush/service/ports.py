@@ -30,6 +30,8 @@ from autopush.telemetry.logs import RepeatLimiter
 
 MISLED_INTERVAL: Final = 60.0
 """Seconds between two log lines about clients that speak another protocol than the port."""
+MAX_CONSOLE: Final = 256
+"""Connections to a port of the console alone: whoever reaches it takes none from other nodes."""
 TLS_SHUTDOWN_TIMEOUT: Final = 5.0
 """Seconds a client has to answer a TLS close_notify before TCP is closed."""
 
@@ -59,9 +61,12 @@ class Ports:
     def __post_init__(self) -> None:
         if self.next_sockets is self.sockets:
             self.next_sockets = {}
-        self.internal_limits = ConnectionLimits(
-            max_connections=internal_connections_allowed(),
-            on_refused=lambda _, address: self.refusals.add("internal_connections", address),
+        self._internal_limits, self._console_limits = (
+            ConnectionLimits(
+                max_connections=most,
+                on_refused=lambda _, address: self.refusals.add("internal_connections", address),
+            )
+            for most in (internal_connections_allowed(), MAX_CONSOLE)
         )
         self._servers: list[tuple[HttpServer, str]] = []
         """Each with the purpose of its socket."""
@@ -74,6 +79,11 @@ class Ports:
 
     def port_of(self, purpose: str) -> int:
         return port_of(self.sockets[purpose])
+
+    def limits_of(self, purpose: str) -> ConnectionLimits:
+        if purpose in PUBLIC:
+            return self.limits
+        return self._console_limits if purpose == "console" else self._internal_limits
 
     def serve(
         self,
@@ -111,7 +121,7 @@ class Ports:
             error_response=error_response,
             on_crash=on_crash,
             proxies=self.proxies,
-            connection_limits=self.limits if is_public else self.internal_limits,
+            connection_limits=self.limits_of(purpose),
             buffered=self.buffered if is_public else BufferedBytes(),
             max_connections=left,
         )
