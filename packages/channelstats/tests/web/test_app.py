@@ -51,13 +51,6 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 WEEK = "weeks=1"
 CHOICE = Choice(date(2024, 3, 10), date(2024, 3, 16))
-REAL = re.compile(
-    r"UALICE|UBOB|UCARA|UDAVE|UROBOT|CDEV|CGEN|alice|Alice|\bali\b|Ames|\bbob|Bob|Berg|cara\b|dave|Dave"
-    r"|#dev|#general|>dev<|slack\.com"
-)
-"""What must not be seen of the example under pseudonyms."""
-
-
 NONSENSE = [
     ("/volume?weeks=0", 400, "weeks: expected a number"),
     ("/volume.json?from=x", 400, "from: expected a date"),
@@ -581,28 +574,6 @@ async def test_of_people_of_one_name_the_id_is_offered(example: House, tmp_path:
 
 
 # ── privacy ──────────────────────────────────────────────────────────────────────────────────────
-
-
-async def answers(board: Dashboard) -> dict[str, str]:
-    """Everything that the dashboard says about the week, by address."""
-    found = {}
-    for name in VIEWS:
-        document = await board.text(f"/{name}.json?{WEEK}")
-        found[f"/{name}.json"] = document
-        found[f"/{name}"] = await board.text(f"/{name}?{WEEK}")
-        for table in json.loads(document)["tables"]:
-            found[f"/{name}.csv {table}"] = await board.text(f"/{name}.csv?{WEEK}&table={table}")
-        for kind, subjects in json.loads(document)["names"].items():
-            profile = {"people": "person", "channels": "channel"}[kind]
-            for subject in subjects:
-                address = f"/{profile}{{}}?{WEEK}&{profile}={subject}"
-                async with board.client.get(address.format("")) as answer:
-                    found[address] = await answer.text()
-                async with board.client.get(address.format(".json")) as answer:
-                    found[f"{address} JSON"] = await answer.text()
-    found["/report"] = await board.text(f"/report?{WEEK}")
-    found["/names.json"] = await board.text("/names.json?like=")
-    return found
 
 
 async def test_a_profile_of_nobody_leads_to_the_list(board: Dashboard) -> None:

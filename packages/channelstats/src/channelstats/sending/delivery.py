@@ -1,13 +1,8 @@
-"""Outcomes of attempts to send, and how often they are repeated: for Slack, browsers and mail.
+"""Outcomes of attempts to send to browsers and mail addresses, and how often they are repeated.
 
-A run that sends holds a lease, makes a few attempts, and stores the outcome in the row of the
-lease. There are two kinds of rows:
-
-    what is posted in Slack   the row of the report and its destination (`tables.sent_reports`): it
-                              may have a file, which another run goes on with
-    what subscribers are told the row of the subscriber (`tables.subscriptions`): it says since when
-                              nothing has come through, whatever they were told; and a row for each
-                              of 57 weeks and each subscriber would be most of the table
+A run that sends holds the lease of the subscriber, makes a few attempts, and stores the outcome in
+the row of the lease (`tables.subscriptions`). It says since when nothing has come through, whatever
+they were told: a row for each week and each subscriber would be most of the table.
 """
 
 from collections.abc import Awaitable, Callable

@@ -9,7 +9,6 @@ cursor has expired it begins from the start, so what it yields may come twice.
 
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from itertools import count
 from typing import Final, Generic, Protocol, TypeAlias, TypeVar
 
 import msgspec
@@ -171,15 +170,15 @@ class SlackClient:
         await self._with_retries(SlackCall(method, url=url, data=data))
 
     async def pages(
-        self, method: str, key: str, kind: type[_T], asked: Params, *, most: int | None = None
+        self, method: str, key: str, kind: type[_T], asked: Params
     ) -> AsyncIterator[ListingPage[_T]]:
-        """Every page of a listing whose items are under ``key``, ``most`` of them.
+        """Every page of a listing whose items are under ``key``.
 
-        :raises SlackError: as in `call`, and where there are more
+        :raises SlackError: as in `call`
         """
         limit, cursor, restarts = self._limits[method].items, "", 0
         cursors = set[str]()
-        for number in count(1):
+        while True:
             at: Params = {"cursor": cursor} if cursor else {}
             try:
                 body = await self.call(method, {**asked, "limit": limit, **at})
@@ -199,8 +198,6 @@ class SlackClient:
             if following in cursors:
                 raise NoAnswer(method, "the same cursor came twice")
             cursors.add(following)
-            if most is not None and number >= most:  # a restart counts as a page
-                raise NoAnswer(method, f"more than {most} pages")
             cursor = following
 
     async def _with_retries(

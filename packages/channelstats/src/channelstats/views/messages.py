@@ -1,7 +1,6 @@
 """The messages that a figure counts, as a list of links; of their text nothing is known.
 
-Rule: what a bar, a cell or a number counts is what its list has. Under pseudonyms nothing is
-listed, as no time of a message is shown there.
+Rule: what a bar, a cell or a number counts is what its list has.
 """
 
 import re
