@@ -261,6 +261,16 @@ async def test_whoever_goes_away_takes_nothing_from_the_others(maker: Maker) -> 
     assert await stays == "A"
 
 
+async def test_whoever_goes_away_just_when_it_is_made_is_gone(maker: Maker) -> None:
+    kept: SingleFlightCache[str, str] = SingleFlightCache(2)
+    gone = asyncio.create_task(maker.asked(kept, "a"))
+    await maker.began.wait()
+    kept._making["a"].add_done_callback(lambda _: gone.cancel())
+    maker.may.set()
+    with pytest.raises(asyncio.CancelledError):
+        await gone
+
+
 async def test_what_failed_is_made_anew() -> None:
     kept: SingleFlightCache[str, str] = SingleFlightCache(2)
 

@@ -112,8 +112,10 @@ class SingleFlightCache(Generic[K, V]):
                 raise Busy
             self._making[key] = asyncio.create_task(self._make(key, make))
         try:
-            # Whoever goes away takes nothing from the others.
-            return await asyncio.wait_for(asyncio.shield(self._making[key]), self._patience)
+            # Whoever goes away takes nothing from the others. Not `wait_for`: before Python 3.12 it
+            # swallows a cancellation that comes when the result is there.
+            async with asyncio.timeout(self._patience):
+                return await asyncio.shield(self._making[key])
         except TimeoutError:
             raise Busy from None
 
