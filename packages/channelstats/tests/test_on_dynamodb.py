@@ -40,7 +40,7 @@ COLUMNS = {
     "Message": of_types(
         S="cid_ts date ts slack_cid slack_uid mentions reactions thread_ts parent_user_id replies"
         " subtype files source",
-        N="word_count reaction_count reply_count fetched_at",
+        N="word_count reaction_count reply_count fetched_at signs",
         BOOL="is_threadhead is_threaded is_bot",
     ),
     "User": of_types(
