@@ -9,15 +9,13 @@ from zoneinfo import ZoneInfo
 
 from channelstats.commands import COMMANDS
 from channelstats.commands.context import make_parser
-from channelstats.render.names import Directory
-from channelstats.render.reports import frames_of
+from channelstats.render.reports import tables_of
 from channelstats.settings import OPTIONS, Option, show_value
 from channelstats.stats import Inputs, Options, Period
 from channelstats.tables.columns import MESSAGES
 from channelstats.views import goals
 from channelstats.views.loading import DashboardData
-from channelstats.views.report_data import ReportData
-from channelstats.views.reports import ReportKind, ReportRequest
+from channelstats.views.reports import ReportData, ReportKind, ReportRequest
 
 EXPLAINED: Final = {
     "import-export": "getting-started.md#import-it",
@@ -94,10 +92,10 @@ def tables() -> str:
     }
     for kind, name in kinds.items():
         parts += ["", f"### Tables of a {name} report", "", "| table | columns |", "|---|---|"]
-        frames = frames_of(ReportRequest(kind), ReportData(nothing, made_at=0), Directory())
-        for table, frame in frames.items():
-            columns = " ".join(f"`{column}`" for column in frame.columns)
-            parts.append(f"| `{table}` | {columns} |")
+        wanted = ReportRequest(kind, "" if kind is ReportKind.GLOBAL else "X")
+        for table in tables_of(wanted, ReportData(nothing, made_at=0)):
+            columns = " ".join(f"`{column.name}`" for column in table.columns)
+            parts.append(f"| `{table.name}` | {columns} |")
     return "\n".join(parts)
 
 

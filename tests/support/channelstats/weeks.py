@@ -10,8 +10,7 @@ from channelstats.render.names import Directory, load
 from channelstats.render.reports import Form, render
 from channelstats.stats import Options, Period
 from channelstats.stats.document import document_of
-from channelstats.views.report_data import ReportData, load_report_data
-from channelstats.views.reports import ReportKind, ReportRequest
+from channelstats.views.reports import ReportData, ReportKind, ReportRequest, load_report_data
 from support.channelstats.house import EXAMPLE, NOW, UTC, house
 from support.clocks import ManualClock
 
@@ -52,14 +51,14 @@ STARTS = {
 
 async def all_weeks_in(folder: Path) -> dict[str, Week]:
     found = {}
-    options, counted = Options(), ["CDEV", "CGEN"]
+    options = Options()
     async with house(folder) as opened:
         await opened.take_in(EXAMPLE)
         tables = opened.tables
         for name, start in STARTS.items():
             period = Period(start, 7, UTC)
             found[name] = Week(
-                await load_report_data(tables, period, options, now=int(NOW), counted=counted),
+                await load_report_data(tables, period, options, now=int(NOW)),
                 await load(tables, "example"),
                 json.loads(await document_of(tables, period, options, clock=ManualClock(NOW))),
             )

@@ -13,8 +13,8 @@ from channelstats.render.names import Directory, load
 from channelstats.render.reports import Form, render
 from channelstats.render.slack import MOST_BLOCKS, MOST_CHARACTERS
 from channelstats.stats import Options, Period
-from channelstats.views.report_data import load_report_data
-from channelstats.views.reports import ReportKind, ReportRequest
+from channelstats.views.model import ChoiceError
+from channelstats.views.reports import ReportKind, ReportRequest, load_report_data
 from support.channelstats.house import UTC, house
 from support.channelstats.random_workspace import Maker, settings
 from support.channelstats.workspace import write_zip
@@ -34,9 +34,8 @@ async def test_every_report_can_be_rendered(seed: int, tmp_path: Path) -> None:
             write_zip(workspace.files(), tmp_path / "export.zip"), now=1_800_000_000
         )
         known = await load(opened.tables, "example")
-        counted = list(workspace.messages)
         of = partial(load_report_data, opened.tables, period, options, now=1_800_000_000)
-        real = await of(counted=counted)
+        real = await of()
         small = await of(smallest_group=2)
     people = [*sorted(known.people)[:2], "UNOBODY"]
     wanted = [ReportRequest(ReportKind.GLOBAL), ReportRequest(ReportKind.BRIEF)]
@@ -47,7 +46,12 @@ async def test_every_report_can_be_rendered(seed: int, tmp_path: Path) -> None:
     for one in wanted:
         for form in Form:
             for directory, data in ((known, real), (Directory(), real), (known, small)):
-                files = render(one, data, directory, form)
+                try:
+                    files = render(one, data, directory, form)
+                except ChoiceError:  # the rest says so on the page
+                    assert data is small
+                    assert form in (Form.CSV, Form.PARQUET)
+                    continue
                 assert all(files.values())
                 if form is Form.SLACK:
                     check_limits(files[""])

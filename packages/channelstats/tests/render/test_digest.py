@@ -34,11 +34,11 @@ def test_the_workspace_is_told_in_about_eight_lines_and_what_to_do(w2: Week) -> 
         "*Workspace report*",
         "Sunday 10 March 2024 to Saturday 16 March 2024",
     ]
-    assert found[2:5] == [
-        "*3* people posted, *100.0%* of the members.",
-        "They wrote *8* messages (60% more) with *40* words (54% more).",
-        "Most words are in <#CGEN|general> (*60.0%*), <#CDEV|dev> (*40.0%*).",
+    assert found[2:4] == [
+        "*3* people wrote *8* messages (60% more).",
+        "Half of the first answers came within *20 min* (43% less).",
     ]
+    assert "Most words are in <#CGEN|general> (*24* words), <#CDEV|dev> (*16* words)." in found
     assert found[-2:] == [
         "Questions about this report? Ask in <#CGEN|general>.",
         f"<{DASHBOARD}?from=2024-03-10&amp;to=2024-03-16|More in the dashboard>",
@@ -80,36 +80,34 @@ def test_a_post_has_only_emoji_that_every_workspace_has(
 
 def test_a_channel_is_told_about_itself_and_what_to_do_in_it(w2: Week) -> None:
     found = lines(w2, "channel", CDEV)
-    assert found[2:5] == [
-        "*3* people (50% more) wrote *3* messages (50% more) with *16* words (60% more).",
-        "That is *40.0%* (1.5 points more) of all words.",
-        "Most words are by <@UALICE> (*9* words), <@UCARA> (*5* words), <@UBOB> (*2* words).",
-    ]
+    assert found[2] == "*3* people (50% more) wrote *3* messages (50% more)."
+    most = "Most words are by <@UALICE> (*9* words), <@UCARA> (*5* words), <@UBOB> (*2* words)."
+    assert most in found
     assert "<#CGEN" not in "".join(found[:-2])
     assert found[-1].endswith("&amp;channel=CDEV|More in the dashboard>")
 
 
 def test_a_silent_channel_is_one_sentence_and_to_be_revived(weeks: dict[str, Week]) -> None:
-    note, to_do, revive = lines(weeks["silent"], "channel", CDEV)[2:-2]
-    assert note.startswith("Nothing was posted here in this period. The newest message")
+    note, to_do, revive, *_, newest = lines(weeks["silent"], "channel", CDEV)[2:-2]
+    assert note == "Nobody wrote anything."
     assert to_do == "To do:"
     assert revive.startswith(":hourglass: Revive <#CDEV|dev> (")
+    assert newest.startswith("Messages are known up to 2024-03-16: nothing is compared")
 
 
 def test_a_person_is_told_what_they_did_and_got_and_nothing_to_do(w2: Week) -> None:
     found = lines(w2, "user", A)
-    assert found[2:5] == [
-        "You wrote *3* messages (200% more) with *20* words (150% more).",
-        "By words you are the *1st* of 3 who posted, with *50.0%* (19.2 points more) of all words.",
-        "Most of it is in <#CGEN|general> (*11* words), <#CDEV|dev> (*9* words).",
-    ]
+    assert (
+        found[2] == "You wrote *3* messages (200% more), *50.0%* (19.2 points more) of all words."
+    )
+    assert "Most words are in <#CGEN|general> (*11* words), <#CDEV|dev> (*9* words)." in found
     assert "To do:" not in found
     assert any(line.startswith("You get this because you are in #stats-optin.") for line in found)
     assert found[-1].endswith("&amp;person=UALICE|More in the dashboard>")
 
 
 def test_who_wrote_nothing_is_told_so(w2: Week) -> None:
-    assert lines(w2, "user", "UDAVE")[2] == "You wrote nothing in this period."
+    assert lines(w2, "user", "UDAVE")[2] == "You wrote nothing."
 
 
 def test_where_nothing_can_be_compared_it_is_said_and_nothing_is(weeks: dict[str, Week]) -> None:

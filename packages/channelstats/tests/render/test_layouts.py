@@ -12,8 +12,7 @@ from channelstats.render.text import text_of
 from channelstats.views.loading import DashboardData
 from channelstats.views.model import VIEWS
 from channelstats.views.registry import view_of
-from channelstats.views.report_data import ReportData
-from channelstats.views.reports import ReportKind, ReportRequest, report_on
+from channelstats.views.reports import ReportData, ReportKind, ReportRequest, report_on
 from support.cases import cases
 from support.channelstats.views import everything, people_of, random_workspace
 

@@ -36,7 +36,7 @@ def text_of(files: dict[str, bytes]) -> str:
 @pytest.mark.parametrize("name", ["W2", "silent"])
 def test_the_document_made_twice_is_the_same(weeks: dict[str, Week], name: str) -> None:
     week = weeks[name]
-    assert replace(week.data).document == week.data.document
+    assert replace(week.data).document() == week.data.document()
 
 
 @pytest.mark.parametrize("name", WEEKS)
@@ -72,7 +72,7 @@ def test_small_groups_are_left_out_of_lists_and_stay_in_sums(w2: Week) -> None:
     assert "Europe/Berlin" not in text_of(files)
     assert "CDEV" not in w2.text("global", "json", smallest_group=4)
     shown = w2.text("channel", "text", "CDEV", smallest_group=4)
-    assert "Fewer than 4 people posted here" in shown
+    assert "fewer than 4 people posted in this channel" in shown
     assert "CDEV" in text_of(w2.files("global", "csv", smallest_group=3))
 
 
@@ -84,19 +84,14 @@ def test_csv_and_parquet_hold_the_same_tables(w2: Week) -> None:
     for name, data in parquet.items():
         frame = pl.read_parquet(io.BytesIO(data))
         text = csv[name.replace(".parquet", ".csv")].decode("utf-8-sig").splitlines()
-        assert text[0].split(",") == frame.columns
+        assert {*frame.columns} - {"change"} <= {*text[0].split(",")}
         assert len(text) - 1 == frame.height
     channels = pl.read_parquet(io.BytesIO(parquet["channels.parquet"]))
-    assert channels.select("channel_id", "messages", "words", "words_before").rows() == [
+    before = pl.col("change").struct.field("prev")
+    assert channels.select("channel", "messages", "words", before).rows() == [
         ("CGEN", 5, 24, 16),
         ("CDEV", 3, 16, 10),
     ]
-
-
-def test_messages_of_a_csv_have_their_time(w2: Week) -> None:
-    file = io.BytesIO(w2.files("global", "parquet")["top_messages.parquet"])
-    first = pl.read_parquet(file).row(0, named=True)
-    assert (first["ts"], first["time"]) == ("1710630900.001500", "2024-03-16 23:15")
 
 
 def test_a_name_that_is_a_formula_is_disarmed_in_csv(w2: Week) -> None:
@@ -181,12 +176,3 @@ def test_a_heat_map_of_the_page_says_what_its_colours_mean(w2: Week) -> None:
     page = w2.text("global", "html")
     _, _, heat = page.partition('<svg class="heat wide"')
     assert '<ul class="key" aria-label="Legend"><li>' in heat.partition("</figure>")[0]
-
-
-@pytest.mark.parametrize("form", ["text", "html"])
-def test_no_change_is_said_of_what_is_cumulative(w2: Week, form: str) -> None:
-    """The first channel has 60 % of all words, and so have all channels up to it."""
-    words = re.sub(r"<[^>]*>", " ", w2.text("global", form)).replace("▼", "")
-    shares = re.search(r"60\.0%\s+\(?-1\.5 points\)?\s+60\.0%\s+(\S+)", words)
-    assert shares is not None
-    assert shares[1] == "2"  # the rank of the next

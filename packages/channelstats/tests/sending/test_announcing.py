@@ -24,7 +24,7 @@ from channelstats.settings import Settings
 from channelstats.stats import Period
 from channelstats.tables.subscriptions import HELD, Subscription
 from channelstats.views.goals import parse_bound
-from channelstats.views.report_data import ReportData, load_report_data
+from channelstats.views.reports import ReportData, load_report_data
 from support.channelstats.house import NOW, UTC, House
 from support.channelstats.push_service import Answer, Browser, PushService
 from support.clocks import ManualClock

@@ -16,7 +16,7 @@ from channelstats.sending.announcing import (
 )
 from channelstats.settings import Settings
 from channelstats.stats import Options, Period
-from channelstats.views.report_data import load_report_data
+from channelstats.views.reports import load_report_data
 from support.channelstats.house import NOW, UTC, House
 from support.clocks import ManualClock
 

@@ -1,17 +1,12 @@
-"""Files, joins and leaves of channels: in the view, in the report, in the tables for programs."""
+"""Files, joins and leaves of channels: in the view."""
 
 from datetime import date
 from typing import Any
 
 import pytest
 
-from channelstats.render.names import Directory
-from channelstats.render.reports import frames_of
 from channelstats.stats import Options, Period
 from channelstats.views.loading import DashboardData
-from channelstats.views.model import Tiles
-from channelstats.views.report_data import ReportData
-from channelstats.views.reports import ReportKind, ReportRequest, report_on
 from support.channelstats.house import UTC
 from support.channelstats.inputs import inputs_of
 from support.channelstats.views import look
@@ -80,19 +75,3 @@ def test_those_of_the_workspace_are_compared_and_shown_over_time(data: Dashboard
 
 def test_of_a_channel_where_nobody_came_or_went_nothing_is_drawn(data: DashboardData) -> None:
     assert look("channels", data, channel="C2").charts == {}
-
-
-def test_the_report_of_a_channel_and_its_table_have_them(data: DashboardData) -> None:
-    of, wanted = ReportData(data, made_at=0), ReportRequest(ReportKind.CHANNEL, "C1")
-    [section] = [
-        part for part in report_on(wanted, of).sections if part.title == "Files, joins and leaves"
-    ]
-    [tiles] = section.parts
-    assert isinstance(tiles, Tiles)
-    assert [(of.name, of.change and of.change["cur"]) for of in tiles.tiles] == [
-        ("files", 3),
-        ("joins", 2),
-        ("leaves", 1),
-    ]
-    table = frames_of(wanted, of, Directory())["channels"]
-    assert table.select("files", "joins", "leaves").rows() == [(3, 2, 1)]

@@ -19,7 +19,7 @@ from channelstats.views import loading as reading
 from channelstats.views.loading import MOST_DAYS, DashboardData, load, load_members
 from channelstats.views.model import VIEWS, Choice, ChoiceError
 from channelstats.views.registry import view_of
-from channelstats.views.report_data import load_report_data
+from channelstats.views.reports import ReportKind, ReportRequest, load_report_data
 from support.channelstats.house import House, house
 from support.channelstats.inputs import inputs_of, wanted
 from support.channelstats.random_workspace import Maker, settings
@@ -235,7 +235,8 @@ async def test_a_report_says_the_same_is_to_be_done_as_the_dashboard(empty: Hous
     choice = Choice(said_in.start, said_in.last)
     view = view_of("todo", await load(empty.tables, choice, Options()), choice)
     report = await load_report_data(empty.tables, said_in, Options(), now=said_in.end)
-    found = report.to_do.filter(action="Write to").to_dicts()
+    to_do = report.page("todo", ReportRequest(ReportKind.GLOBAL)).tables[0].rows
+    found = to_do.filter(action="Write to").to_dicts()
     assert found == view.tables[0].rows.filter(action="Write to").to_dicts()
     assert [(row["person"], row["reason"]) for row in found] == [
         ("UMISSED", "Wrote in 8 of 8 weeks, then for 2 weeks nothing.")

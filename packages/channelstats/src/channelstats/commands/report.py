@@ -42,8 +42,8 @@ from channelstats.stats.period import WEEK, Now
 from channelstats.tables import Tables
 from channelstats.tables.exclusion import resolve_channels, resolve_people
 from channelstats.tables.sent_reports import SentKey
-from channelstats.views.report_data import ReportData, load_report_data
-from channelstats.views.reports import ReportKind, ReportRequest
+from channelstats.views.model import ChoiceError
+from channelstats.views.reports import ReportData, ReportKind, ReportRequest, load_report_data
 
 _OF_MANY_FILES: Final = (Form.CSV, Form.PARQUET)
 _PERIOD_FLAGS: Final = ("week", "first", "last", "days")
@@ -149,7 +149,10 @@ async def report(context: CommandContext) -> int:
         if given.send or not files.keys() >= set(forms):
             made = await _input(context, tables, wanted, period)
             messages = made.data.now.volume.messages
-            files |= {form: made.render(form) for form in forms if form not in files}
+            try:
+                files |= {form: made.render(form) for form in forms if form not in files}
+            except ChoiceError as error:
+                raise Failure(f"{given.name}: {error}") from None
         await _say_what_is_missing(context, tables, period, messages)
         for form in forms:
             _write(context, out, f"{wanted.name}.{form}", files[form])
@@ -205,7 +208,6 @@ async def _input(
         period,
         settings.options,
         now=int(context.clock()),
-        counted=[wanted.subject] if wanted.kind is ReportKind.CHANNEL else [],
         smallest_group=settings.min_group,
         refresh=given.regen,
     )

@@ -56,8 +56,7 @@ from channelstats.stats.period import WEEK
 from channelstats.tables import Tables
 from channelstats.tables.sent_reports import SentKey
 from channelstats.tables.subscriptions import MAILTO, Subscription
-from channelstats.views.report_data import load_report_data
-from channelstats.views.reports import ReportKind
+from channelstats.views.reports import load_report_data
 
 SENT_KEPT: Final = timedelta(400)
 """How long it is known what was sent."""
@@ -137,13 +136,11 @@ async def _send(context: CommandContext, tables: Tables, week: Period, api: WebA
     _complain_of(context, plan)
     if not plan.targets:
         return False
-    counted = [target.subject for target in plan.targets if target.kind is ReportKind.CHANNEL]
     data = await load_report_data(
         tables,
         week,
         settings.options,
         now=int(context.clock()),
-        counted=counted,
         smallest_group=settings.min_group,
     )
     with context.progress_bar("sending", "report") as bar:

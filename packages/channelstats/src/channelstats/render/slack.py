@@ -15,8 +15,7 @@ from channelstats.render.words import change_words, figure_text, plural
 from channelstats.stats.quantities import Change, alone
 from channelstats.views.digest import digest_of
 from channelstats.views.model import Cell, Kind, Line, Link, Page, Span, Text
-from channelstats.views.report_data import ReportData
-from channelstats.views.reports import ReportRequest
+from channelstats.views.reports import ReportData, ReportRequest
 
 SlackBlock: TypeAlias = dict[str, object]
 
@@ -38,7 +37,7 @@ class _Slack:
     def paragraphs(self, page: Page) -> Iterator[str]:
         title = f"*{self.line(page.title)}*"
         yield f"{title}\n{page.period}" if page.period else title
-        for part in page.lead:
+        for part in page.parts:
             if isinstance(part, Text):
                 yield "\n".join(map(self.line, part.lines))
 

@@ -10,7 +10,14 @@ from typing import Final, TypeAlias
 import polars as pl
 
 from channelstats.render.names import Directory
-from channelstats.render.words import NOTHING, change_text, figure_text, plural, width
+from channelstats.render.words import (
+    NOTHING,
+    change_text,
+    change_words,
+    figure_text,
+    plural,
+    width,
+)
 from channelstats.views.model import (
     NUMERIC,
     Cell,
@@ -20,6 +27,7 @@ from channelstats.views.model import (
     Link,
     Page,
     Part,
+    Span,
     Table,
     Text,
     Tile,
@@ -132,10 +140,17 @@ def shade(value: float, most: float) -> str:
 
 
 def line_text(line: Line, names: Directory) -> str:
-    return "".join(
-        span if isinstance(span, str) else value_text(span.value, span.kind, names, span.label)
-        for span in line
-    )
+    return "".join(span if isinstance(span, str) else _span(span, names) for span in line)
+
+
+def _span(span: Span, names: Directory) -> str:
+    """In a sentence a number is said with how it changed: `8 messages (60% more)`."""
+    value = span.value
+    if not isinstance(value, dict) or "message" in value:
+        return value_text(value, span.kind, names, span.label)
+    counted = f" {plural(value['cur'], span.label)}" if span.label else ""
+    changed = change_words(value, span.kind)
+    return f"{figure_text(value['cur'], span.kind)}{counted}{f' ({changed})' if changed else ''}"
 
 
 def value_text(value: Cell | Link, kind: Kind, names: Directory, label: str = "") -> str:

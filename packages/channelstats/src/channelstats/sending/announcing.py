@@ -52,8 +52,7 @@ from channelstats.tables.subscriptions import Subscription, announced, failed, w
 from channelstats.views.digest import digest_of
 from channelstats.views.goals import Measured, decided, measure_week
 from channelstats.views.model import Choice, ChoiceError, Page, Text
-from channelstats.views.report_data import ReportData, load_report_data
-from channelstats.views.reports import ReportKind, ReportRequest
+from channelstats.views.reports import ReportData, ReportKind, ReportRequest, load_report_data
 from keytables import Clock, Values
 from keytables.lease import Lease
 

@@ -22,8 +22,7 @@ from channelstats.tables import Tables
 from channelstats.tables.sent_reports import SentKey
 from channelstats.views.goals import Measured, measure_week
 from channelstats.views.model import ChoiceError
-from channelstats.views.report_data import ReportData
-from channelstats.views.reports import ReportKind, ReportRequest
+from channelstats.views.reports import ReportData, ReportKind, ReportRequest
 
 LINK, GOALS = "link", "goals"
 """The kinds of the message that links to a channel report, and of that on goals and alerts."""

@@ -31,7 +31,7 @@ FOLLOWED: Final = 3 * _DAY
 BEFORE: Final = _DAY
 """How much is needed of the talk before a question."""
 
-_AHEAD: Final = 40
+_AHEAD: Final = 24
 """Messages after a question that are looked at, and those before it."""
 _BEHIND: Final = 8
 
@@ -71,7 +71,8 @@ def talk_of(counted: pl.DataFrame, replies: pl.DataFrame) -> Talk:
     columns = ("slack_cid", "ts", "slack_uid", "mentions", "question", "signs", "word_count")
     is_outside = ~pl.col("is_reply") | (pl.col("subtype") == "thread_broadcast").fill_null(False)
     messages = counted.filter(is_outside).select(*columns, has_thread=pl.col("reply_count") > 0)
-    messages = messages.sort(_KEY)
+    # By the numbers that stand for channels, which takes a fraction of the time.
+    messages = messages.sort(pl.col("slack_cid").to_physical(), "ts")
     pause = pl.col("ts") - pl.col("ts").shift()
     long = pause.filter(pause > _FASTEST)
     quiet = pl.when(long.len() >= _FEWEST).then(long.median()).otherwise(_SLOWEST * _PACE)

@@ -9,7 +9,7 @@ list and cannot be chosen, nor are messages in it listed; figures of the whole s
 in reports. Where fewer than k posted in all, no person is named at all.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from datetime import date
@@ -36,10 +36,12 @@ from channelstats.views.model import (
     Choice,
     ChoiceError,
     Kind,
+    Line,
     Page,
     Part,
     Section,
     Table,
+    Text,
     Tile,
     Tiles,
 )
@@ -183,8 +185,7 @@ async def load(
     :raises ChoiceError: there are no such days, or too many of them or of messages in them
     """
     period = period_of(choice, tables)
-    if options.merge_skin_tones is None:
-        options = replace(options, merge_skin_tones=True)
+    options = of_pages(options)
     for reach in dict.fromkeys((reach_of(period), period.ending_with(_least(period)))):
         try:
             inputs = await load_inputs(
@@ -215,6 +216,13 @@ async def load_members(tables: Tables, choice: Choice, options: Options) -> tupl
     users = await tables.users.all() if options.excluded_users else {}
     out = resolve_people(options.excluded_users, users)
     return tuple(uid for uid in text.split(",") if uid and uid not in out)
+
+
+def of_pages(options: Options) -> Options:
+    """Options as pages need them."""
+    if options.merge_skin_tones is None:
+        return replace(options, merge_skin_tones=True)
+    return options
 
 
 def reach_of(period: Period) -> Period:
@@ -292,12 +300,17 @@ class ViewRequest:
         self,
         about: str,
         *sections: Section,
+        summary: Iterable[Line] = (),
         tiles: tuple[Tile, ...] = (),
         notes: tuple[str, ...] = (),
         compares: bool = True,
     ) -> Page:
         """The page of the view, without what must not be shown."""
-        period = self.data.period
+        period, lead, lines = self.data.period, list[Part](), tuple(summary)
+        if lines:
+            lead.append(Text(lines))
+        if tiles:
+            lead.append(Tiles(tiles))
         return Page(
             name=self.name,
             title=(ALL_VIEWS[self.name],),
@@ -306,7 +319,7 @@ class ViewRequest:
             compares=compares,
             about=about,
             period=period_text(period.start, period.last),
-            lead=(Tiles(tiles),) if tiles else (),
+            lead=tuple(lead),
             sections=tuple(map(self._shown_section, sections)),
             notes=(*self._silence, *notes, *self._suppression),
             small_channels=frozenset(cid for cid in self.data.channels if not self.shows(cid)),

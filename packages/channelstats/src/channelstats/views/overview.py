@@ -14,6 +14,7 @@ from channelstats.views.loading import ViewRequest
 from channelstats.views.model import Page, Section
 from channelstats.views.people import people_table
 from channelstats.views.queue import SHOWN, items, queue
+from channelstats.views.summary import summary
 
 _TOP: Final = 10
 
@@ -56,6 +57,7 @@ def view(request: ViewRequest) -> Page:
         heat_map(request),
         Section.of(channel_table(request, _TOP).without("files", "joins", "leaves")),
         Section.of(people_table(request, _TOP)),
+        summary=summary(request),
         tiles=tiles(scope, *(_OF_PERSON if scope.person else _OF_ALL)),
         notes=zone_notes(request),
     )

@@ -1,60 +1,47 @@
-"""Every report by its kind; those on one channel and on one person.
+"""Reports: pages of the dashboard on one sheet, for a file or a mail.
 
-Rule: a silent channel is a title and one note; one that was silent before is all new. The report on
-a person is about what this person did and what others did to them, and about nobody else.
+Rule: a report says nothing that the dashboard does not say of the same days; of long tables it has
+the first rows.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import date
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlencode
 
 import msgspec
 
-from channelstats.days import ago_text, period_text
-from channelstats.identifiers import timestamp
-from channelstats.stats.quantities import change
-from channelstats.views.components import table
-from channelstats.views.figures import RANK_IN_CHANNEL
+from channelstats.days import day_text, period_text
+from channelstats.stats.document import report
+from channelstats.stats.inputs import Options, load_inputs
+from channelstats.stats.measures import Measures, SmallGroups
+from channelstats.stats.period import Period
+from channelstats.tables import Tables
+from channelstats.tables.messages import Progress
+from channelstats.views.loading import DashboardData, ViewRequest, of_pages, reach_of
 from channelstats.views.model import (
+    ALL_VIEWS,
+    CHANNEL,
+    PERSON,
     Choice,
+    ChoiceError,
     Kind,
     Line,
-    Link,
     Page,
     Part,
     Section,
     Span,
+    Table,
     Text,
     Tiles,
 )
-from channelstats.views.report_data import MOVED, SIZES, ReportData
-from channelstats.views.sections import (
-    TOP,
-    channel_called,
-    coverage_note,
-    emoji_part,
-    help_section,
-    messages_sections,
-    newest_text,
-    present,
-    tile,
-    times_sections,
-)
-from channelstats.views.workspace_report import workspace_report
+from channelstats.views.queue import ITEM, NO_MARKS, MarkedItems
+from channelstats.views.registry import view_of
 
-GROUPS: Final[Mapping[str, str]] = {
-    "reactions_from": "Who reacts to you",
-    "reacted_to": "Who you react to",
-    "reactions_combined": "Reactions, both ways",
-    "author_thread_responded": "Whose threads you reply in",
-    "thread_responders": "Who replies in your threads",
-    "threads_combined": "Threads, both ways",
-    "you_mentioned": "Who you mention",
-    "mentioned_you": "Who mentions you",
-    "mentions_combined": "Mentions, both ways",
-}
-"""The people groups in their order."""
+ROWS: Final = 20
+"""Of a table in a report; the dashboard, JSON, CSV and Parquet have all of them."""
 
 
 class ReportKind(StrEnum):
@@ -62,6 +49,15 @@ class ReportKind(StrEnum):
     BRIEF = "brief"
     CHANNEL = "channel"
     USER = "user"
+
+
+_VIEWS: Final = {
+    ReportKind.GLOBAL: ("overview", "threads", "reactions", "newcomers"),
+    ReportKind.BRIEF: ("overview",),
+    ReportKind.CHANNEL: (CHANNEL,),
+    ReportKind.USER: (PERSON,),
+}
+"""The pages that a report consists of."""
 
 
 class ReportRequest(msgspec.Struct, frozen=True):
@@ -81,206 +77,196 @@ class ReportRequest(msgspec.Struct, frozen=True):
         """What its files are called."""
         return f"{self.kind}-{self.subject}" if self.subject else str(self.kind)
 
+    @property
+    def title(self) -> Line:
+        if self.kind is ReportKind.CHANNEL:
+            return ("Report on ", Span(self.subject, Kind.CHANNEL))
+        if self.kind is ReportKind.USER:
+            return ("Report for ", Span(self.subject, Kind.PERSON))
+        return ("Workspace report",)
 
-def title_of(wanted: ReportRequest) -> Line:
-    if wanted.kind is ReportKind.CHANNEL:
-        return ("Report on ", Span(wanted.subject, Kind.CHANNEL))
-    if wanted.kind is ReportKind.USER:
-        return ("Report for ", Span(wanted.subject, Kind.PERSON))
-    return ("Workspace report",)
+    def choice(self, period: Period) -> Choice:
+        """What it is on, of these days."""
+        channel = self.subject if self.kind is ReportKind.CHANNEL else ""
+        person = self.subject if self.kind is ReportKind.USER else ""
+        return Choice(period.start, period.last, channel, person)
 
 
-def page_of(
-    wanted: ReportRequest,
-    of: ReportData,
-    lead: tuple[Part, ...],
-    sections: tuple[Section, ...] = (),
-    dashboard_url: str = "",
-) -> Page:
-    """A page on what a report is about; ``dashboard_url`` is where the dashboard is, if known."""
-    period, about = of.period, dict[str, str]()
-    if wanted.subject:
-        name = "channel" if wanted.kind is ReportKind.CHANNEL else "person"
-        about = {name: wanted.subject}
-    address, days = "", {"from": period.start.isoformat(), "to": period.last.isoformat()}
-    if dashboard_url:
-        address = f"{dashboard_url}?{urlencode({**days, **about})}"
-    return Page(
-        name=wanted.name,
-        title=title_of(wanted),
-        choice=Choice(period.start, period.last, about.get("channel", ""), about.get("person", "")),
-        before=(period.previous.start, period.previous.last),
-        period=period_text(period.start, period.last),
-        lead=lead,
-        sections=sections,
-        dashboard=address,
+@dataclass(frozen=True)
+class ReportData:
+    """What the reports of a period are made of, read once for all of them. ``made_at`` is in
+    seconds since the epoch; ``newest`` is the date of the newest message of all, None where there
+    is none; ``marks`` are what was said of things to do; ``counted_with`` are the options of the
+    document where they differ.
+    """
+
+    data: DashboardData
+    made_at: int
+    smallest_group: int = 1
+    newest: date | None = None
+    marks: MarkedItems = field(default_factory=lambda: NO_MARKS)
+    counted_with: Options | None = None
+
+    @property
+    def period(self) -> Period:
+        return self.data.period
+
+    @property
+    def now(self) -> Measures:
+        return self.data.whole.now
+
+    @property
+    def before(self) -> Measures:
+        return self.data.whole.before
+
+    @property
+    def groups(self) -> SmallGroups:
+        return SmallGroups(self.now, self.smallest_group)
+
+    def request(self, wanted: ReportRequest) -> ViewRequest:
+        """What is asked of a view.
+
+        :raises ChoiceError: it is on a group that is too small
+        """
+        choice = wanted.choice(self.period)
+        return ViewRequest(_VIEWS[wanted.kind][0], self.data, choice, self.smallest_group)
+
+    def page(self, view: str, wanted: ReportRequest) -> Page:
+        """That view of what a report is on.
+
+        :raises ChoiceError: it is on a group that is too small
+        """
+        choice, smallest = wanted.choice(self.period), self.smallest_group
+        return view_of(view, self.data, choice, smallest_group=smallest, marks=self.marks)
+
+    def document(self) -> bytes:
+        """The document of the period as JSON, as far as it may be shown."""
+        of, smallest = self.data, self.smallest_group
+        options = self.counted_with or of.options
+        return report(
+            of.inputs, of.period, options, generated_at=self.made_at, smallest_group=smallest
+        )
+
+
+async def load_report_data(
+    tables: Tables,
+    period: Period,
+    options: Options,
+    *,
+    now: int,
+    smallest_group: int = 1,
+    refresh: bool = False,
+    progress: Progress | None = None,
+) -> ReportData:
+    """Read what the reports of a period are made of. ``now`` is in seconds since the epoch; for
+    ``refresh`` see `load_inputs`; ``progress`` is told of dates read, and of all.
+    """
+    # As many days as the dashboard has.
+    inputs = await load_inputs(
+        tables, period, options, progress, reach=reach_of(period), refresh=refresh
     )
+    data = DashboardData(inputs, period, of_pages(options), period.start.weekday())
+    newest = max(await tables.messages.days(), default=None)
+    day = None if newest is None else date.fromisoformat(newest)
+    return ReportData(data, now, smallest_group, day, await tables.marks.all(), options)
+
+
+# ── the page ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def report_on(wanted: ReportRequest, of: ReportData) -> Page:
     """The whole report; ``of`` serves for many."""
-    if wanted.kind is ReportKind.CHANNEL:
-        return page_of(wanted, of, *_on_channel(of, wanted))
-    if wanted.kind is ReportKind.USER:  # whose first part is of all time
-        found = page_of(wanted, of, _account(of, wanted.subject), _on_user(of, wanted))
-        return msgspec.structs.replace(found, period="")
-    return page_of(wanted, of, *workspace_report(of, brief=wanted.kind is ReportKind.BRIEF))
-
-
-# ── a channel ────────────────────────────────────────────────────────────────────────────────────
-
-
-def silence_note(of: ReportData, cid: str) -> str:
-    """Why there are no figures of a channel."""
-    if cid in of.groups.posters:
-        smallest = of.groups.smallest
-        return f"Fewer than {smallest} people posted here, so no figures are shown."
-    return f"Nothing was posted here in this period. {newest_text(of)}".strip()
-
-
-def _on_channel(
-    of: ReportData, wanted: ReportRequest
-) -> tuple[tuple[Part, ...], tuple[Section, ...]]:
-    cid, help_channel = wanted.subject, wanted.help_channel
-    for figures in of.of_channel("figures", cid).iter_rows(named=True):
-        return coverage_note(of), _channel_sections(of, cid, figures, help_channel)
-    return (Text(((silence_note(of, cid),),)),), ()
-
-
-def _channel_sections(
-    of: ReportData, cid: str, figures: dict[str, Any], help_channel: str
-) -> tuple[Section, ...]:
-    used = emoji_part(of.of_channel("emoji", cid)[:, 1:], "Most used emoji", of.now)
-    sent = Text(((Span(figures["reaction_count"], Kind.COUNT, "reaction"), " sent"),))
-    glance: list[Part] = []
-    if cid in of.members:
-        before, after = of.members[cid]
-        glance.append(Tiles((tile("members", change(after, before)),)))
-    numbers = (
-        tile("messages", figures["messages"]),
-        tile("words", figures["words"]),
-        tile("posters", figures["posters"], "People who posted"),
-        tile("share", figures["share_rounded"], "Share of all words"),
+    try:
+        first, *others = (of.page(view, wanted) for view in _VIEWS[wanted.kind])
+    except ChoiceError as error:
+        return sheet(wanted, of, Text(((f"{error}.",),)))
+    more = (section for page in others for section in _sections_of(page))
+    notes = (*first.notes, *(note for page in others for note in page.notes))
+    found = sheet(
+        wanted, of, *first.lead, sections=(*map(_short, first.sections), *map(_short, more))
     )
-    glance.append(Tiles(numbers))
-    posted = (
-        of.of_channel("people", cid)
-        .select("rank", "slack_uid", "messages", "words")
-        .rename({"slack_uid": "person"})
-    )
-    people = table(
-        "people",
-        "Everybody who posted, by words",
-        posted,
-        bar="words",
-    )
-    moved = tuple(tile(name, figures[name]) for name in MOVED)
-    return present(
-        Section("At a glance", tuple(glance)),
-        Section("Files, joins and leaves", (Tiles(moved),)),
-        Section("Who posted", (people,)),
-        Section("Reactions", (sent, used)),
-        *messages_sections(lambda count: of.of_channel(count, cid), of, without="channel"),
-        *times_sections(of.of_channel("hours", cid)[:, 1:], of.of_channel("days", cid)[:, 1:]),
-        help_section((), help_channel, of),
+    return msgspec.structs.replace(found, notes=tuple(dict.fromkeys((*notes, *found.notes))))
+
+
+def sheet(
+    wanted: ReportRequest, of: ReportData, *lead: Part, sections: tuple[Section, ...] = ()
+) -> Page:
+    """A page on what a report is on, with what there is to know about it."""
+    period, choice, address = of.period, wanted.choice(of.period), ""
+    if wanted.dashboard_url:
+        asked = {"from": period.start.isoformat(), "to": period.last.isoformat()}
+        about = {CHANNEL: choice.channel, PERSON: choice.person}
+        asked |= {name: subject for name, subject in about.items() if subject}
+        address = f"{wanted.dashboard_url}?{urlencode(asked)}"
+    about_it = tuple(about_lines(wanted, of))
+    asking = (Section("About this report", (Text(about_it),)),) if about_it else ()
+    return Page(
+        name=wanted.name,
+        title=wanted.title,
+        choice=choice,
+        before=(period.previous.start, period.previous.last),
+        period=period_text(period.start, period.last),
+        lead=(*lead, *(Text(((note,),)) for note in coverage(of))),
+        sections=(*sections, *asking),
+        dashboard=address,
     )
 
 
-# ── a person ─────────────────────────────────────────────────────────────────────────────────────
+def _sections_of(page: Page) -> Iterator[Section]:
+    """A page as sections, of which the first one has its figures."""
+    yield Section(ALL_VIEWS[page.name], (Tiles(page.tiles),))
+    yield from page.sections
 
 
-def _on_user(of: ReportData, wanted: ReportRequest) -> tuple[Section, ...]:
-    uid = wanted.subject
-    figures = next(of.of_person("figures", uid).iter_rows(named=True), None)
-    period = Text(((period_text(of.period.start, of.period.last),),))
-    emoji = of.of_person("emoji", uid)[:, 1:]
-    received = Text(((Span(int(emoji["times"].sum()), Kind.COUNT, "reaction"), " received"),))
-    rates = emoji_part(emoji, "The emoji you received most often", of.now)
-    return present(
-        Section(
-            "This period",
-            (period, _user_tiles(of, figures), *coverage_note(of)),
-        ),
-        _channels(of, uid),
-        *times_sections(of.of_person("hours", uid)[:, 1:], of.of_person("days", uid)[:, 1:]),
-        *messages_sections(
-            lambda count: of.of_person(count, uid), of, whose="Your", without="author"
-        ),
-        Section("Reactions you received", (received, rates)),
-        *_groups(of, uid),
-        help_section(why_you_get_this(wanted.optin_channel, of), wanted.help_channel, of),
+def _short(section: Section) -> Section:
+    """With the first rows of its tables."""
+    return msgspec.structs.replace(section, parts=tuple(map(_first_rows, section.parts)))
+
+
+def _first_rows(part: Part) -> Part:
+    if not isinstance(part, Table):
+        return part
+    rows, title = part.rows.head(ROWS), part.title
+    if part.rows.height > ROWS:
+        title = f"{title}, the first {ROWS} of {part.rows.height:,}"
+    return msgspec.structs.replace(
+        part.without(ITEM), rows=rows.drop(ITEM, strict=False), title=title
     )
 
 
-def why_you_get_this(optin_channel: str, of: ReportData) -> Line:
-    joined: str | Span = "the channel for personal reports"
-    if optin_channel:
-        joined = channel_called(optin_channel, of)
-    return ("You get this because you are in ", joined, ". Leave it to stop getting them.")
-
-
-def _account(of: ReportData, uid: str) -> tuple[Part, ...]:
-    zone, made_at = of.period.zone, of.made_at
-    created = of.created.get(uid)
-    made = ago_text(created, made_at, zone) if created else "not known"
-    first: Line = ("First message: not known",)
-    for ts, cid in of.of_person("first_posts", uid)[["ts", "slack_cid"]].iter_rows():
-        message = f"{cid}/{timestamp(ts)}/"
-        link = Span(
-            Link(message=message, text=ago_text(ts // 1_000_000, made_at, zone)), Kind.MESSAGE
+def coverage(of: ReportData) -> Iterator[str]:
+    """Why nothing is compared, where it is not, and where the newest messages are, where there are
+    none in these days.
+    """
+    history, period = of.data.inputs.history, of.period
+    if not of.data.whole.is_meaningful:
+        known = f"since {history.first}"
+        if history.last is not None and history.last < period.last:
+            known = f"up to {history.last}"
+        yield f"Messages are known {known}: nothing is compared with the period before."
+    if not of.now.messages.height and of.newest is not None and of.newest < period.start:
+        last = Period(of.newest, 1, period.zone).ending_with(period.days)
+        yield (
+            f"The newest message of the workspace is of {day_text(last.last)}; as many days up to "
+            f"it are from {last.start} to {last.last}."
         )
-        first = ("First message: ", link, " in ", Span(cid, Kind.CHANNEL))
-    return Text(((f"Account created: {made}",),)), Text((first,))
 
 
-def _user_tiles(of: ReportData, figures: dict[str, Any] | None) -> Tiles:
-    if figures is None:
-        return Tiles((tile("words", 0), tile("messages", 0)))
-    posters = f" of {of.now.volume.posters:,}"
-    title = "Rank by words"
-    rank = tile("rank", None, title, Kind.TEXT, (f"none{posters}",))
-    if figures["rank"]:
-        rank = tile("rank", figures["rank"], title, Kind.ORDINAL, (posters,))
-    return Tiles(
-        (
-            tile("words", figures["words"]),
-            tile("messages", figures["messages"]),
-            rank,
-            tile("share", figures["percent_of_words"], "Share of all words"),
-            tile("thread_messages", figures["thread_messages"], "Replies to your threads"),
-        )
-    )
+def about_lines(wanted: ReportRequest, of: ReportData) -> Iterator[Line]:
+    """Why one gets a report, and where to ask."""
+    if wanted.kind is ReportKind.USER:
+        joined: str | Span = "the channel for personal reports"
+        if wanted.optin_channel:
+            joined = _channel_called(wanted.optin_channel, of)
+        yield ("You get this because you are in ", joined, ". Leave it to stop getting them.")
+    if wanted.help_channel:
+        where = _channel_called(wanted.help_channel, of)
+        yield ("Questions about this report? Ask in ", where, ".")
 
 
-def _channels(of: ReportData, uid: str) -> Section:
-    found = of.of_person("channels", uid)
-    parts: tuple[Part, ...] = (Text((("You posted in no channel.",),)),)
-    if found.height:
-        parts = (
-            table(
-                "channels",
-                "Your channels, by words",
-                found[["channel", "rank", "messages", "words"]],
-                {"rank": RANK_IN_CHANNEL},
-                bar="words",
-            ),
-        )
-    return Section("Your channels", parts)
-
-
-def _groups(of: ReportData, uid: str) -> tuple[Section, ...]:
-    """The groups that are not empty."""
-    changes = next(of.of_person("groups", uid).iter_rows(named=True), None)
-    found = []
-    for name, title in GROUPS.items():
-        people = of.of_person(name, uid)[:, 1:]
-        if people.is_empty():
-            continue
-        total, distinct = int(people["times"].sum()), people.height
-        if changes is not None:
-            total, distinct = (changes[f"{name}_{size}"] for size in SIZES)
-        facts = Tiles((tile("total", total, "Times"), tile("people", distinct, "Different people")))
-        most = people.head(TOP)
-        listed = table(name, title, most, bar="times")
-        found.append(Section(title, (facts, listed)))
-    return tuple(found)
+def _channel_called(name: str, of: ReportData) -> str | Span:
+    """A channel of a name or an ID; the name alone where there is none."""
+    channels = of.data.inputs.channels
+    found = (cid for cid, known in channels.items() if name in (cid, known.name))
+    cid = next(found, "")
+    return Span(cid, Kind.CHANNEL) if cid else f"#{name}"

@@ -39,6 +39,7 @@ from channelstats.views.model import (
     Section,
     SeriesChart,
     Table,
+    Text,
     Tile,
 )
 from channelstats.views.queue import MARKED
@@ -211,6 +212,12 @@ class ViewContext:
         if of:
             return self._directory.called(of, Kind(self.view.name))
         return line_text(self.view.title, self._directory)
+
+    @property
+    def sentences(self) -> list[str]:
+        """What happened, in words."""
+        texts = (part for part in self.view.lead if isinstance(part, Text))
+        return [line_text(line, self._directory) for part in texts for line in part.lines]
 
     @property
     def listed_in(self) -> str:

@@ -31,8 +31,7 @@ from channelstats.views.model import CHANNEL, VIEWS, Choice, ChoiceError, Page
 from channelstats.views.page_bytes import code_digest, decoded, encoded
 from channelstats.views.queue import with_marks
 from channelstats.views.registry import unmarked_view_of
-from channelstats.views.report_data import load_report_data
-from channelstats.views.reports import ReportKind, ReportRequest
+from channelstats.views.reports import ReportKind, ReportRequest, load_report_data
 from keytables import Clock
 
 K = TypeVar("K", bound=Hashable)
@@ -392,7 +391,6 @@ class DashboardService:
             Period(start, WEEK, self.tables.zone),
             settings.options,
             now=int(self.clock()),
-            counted=[choice.channel] if wanted.kind is ReportKind.CHANNEL else [],
             smallest_group=settings.min_group,
         )
 
