@@ -61,9 +61,8 @@ def test_a_report_goes_to_a_folder_in_every_form(data: list[str], tmp_path: Path
     out = tmp_path / "out"
     assert sorted(path.name for path in out.iterdir()) == sorted(f"global.{form}" for form in forms)
     assert json.loads((out / "global.json").read_text())["statistics"]["words"] == 40
-    assert (
-        (out / "global.csv" / "channels.csv").read_text("utf-8-sig").startswith("rank,channel_id,")
-    )
+    channels = (out / "global.csv" / "channels.csv").read_text("utf-8-sig")
+    assert channels.startswith("channel,channel_name,messages,words,")
     assert (out / "global.parquet" / "people.parquet").read_bytes().startswith(b"PAR1")
 
 

@@ -104,7 +104,7 @@ def test_notify_mails_the_newest_week_once(
     assert "1 subscriber notified" in run(capfd, "notify", *flags)
     assert "1 knew already" in run(capfd, "notify", *flags)
     assert server.to == ["anna@example.org"]
-    assert "posted" in str(server.got[0].get_body(("plain",)))
+    assert "people wrote" in str(server.got[0].get_body(("plain",)))
 
 
 def test_the_doctor_logs_in_and_sends_nothing(

@@ -88,11 +88,12 @@ def test_a_channel_is_told_about_itself_and_what_to_do_in_it(w2: Week) -> None:
 
 
 def test_a_silent_channel_is_one_sentence_and_to_be_revived(weeks: dict[str, Week]) -> None:
-    note, to_do, revive, *_, newest = lines(weeks["silent"], "channel", CDEV)[2:-2]
+    note, to_do, revive, *_, uncompared, newest = lines(weeks["silent"], "channel", CDEV)[2:-2]
     assert note == "Nobody wrote anything."
     assert to_do == "To do:"
     assert revive.startswith(":hourglass: Revive <#CDEV|dev> (")
-    assert newest.startswith("Messages are known up to 2024-03-16: nothing is compared")
+    assert uncompared.startswith("Messages are known up to 2024-03-16: nothing is compared")
+    assert newest.startswith("The newest message of the workspace is of ")
 
 
 def test_a_person_is_told_what_they_did_and_got_and_nothing_to_do(w2: Week) -> None:

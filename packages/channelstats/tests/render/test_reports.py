@@ -4,17 +4,13 @@ import io
 import json
 import re
 from dataclasses import replace
-from datetime import date
 from html.parser import HTMLParser
 
 import polars as pl
 import pytest
 
-from channelstats.render.html import html_of
 from channelstats.render.names import Directory
 from channelstats.render.reports import Form
-from channelstats.stats.quantities import change
-from channelstats.views.model import Choice, Kind, Page, Span, Tile, Tiles
 from support.cases import cases
 from support.channelstats.weeks import Week
 
@@ -160,16 +156,6 @@ def test_a_change_on_the_page_has_an_arrow_and_no_colour(w2: Week) -> None:
     page = w2.text("global", "html")
     assert "▲" in page
     assert set(re.findall(r'class="(delta[^"]*)"', page)) == {"delta"}
-
-
-def test_a_tile_keeps_its_number_with_what_follows_and_then_says_the_change() -> None:
-    tile = Tile("posters", "Posters", Kind.COUNT, change(3, 2), after=(" of ", Span(5, Kind.COUNT)))
-    day = date(2024, 3, 10)
-    made = Page("global", ("Report",), Choice(day, day), (day, day), lead=(Tiles((tile,)),))
-    page = html_of(made, Directory())
-    shown = re.search(r"<dt>Posters</dt><dd>(.*?)</dd>", page)
-    assert shown is not None
-    assert re.sub(r"<[^>]+>", "", shown[1]) == "3 of 5 ▲ +50%"
 
 
 def test_a_heat_map_of_the_page_says_what_its_colours_mean(w2: Week) -> None:

@@ -123,15 +123,10 @@ class _PageContext:
         )
 
     def tile(self, tile: Tile) -> Markup:
-        """The number with what is said after it, then how it changed."""
-        after = self.line(tile.after)
+        """The number, then how it changed."""
         if tile.change is None:
-            return after or escape(NOTHING)
-        if after:
-            after = Markup('<span class="after">{}</span>').format(after)
-        return (
-            self.value(tile.change["cur"], tile.kind) + after + " " + delta(tile.change, tile.kind)
-        )
+            return escape(NOTHING)
+        return self.value(tile.change["cur"], tile.kind) + " " + delta(tile.change, tile.kind)
 
     def value(self, value: Cell | Link, kind: Kind, label: str = "") -> Markup:
         """A value of a kind; ``label`` is what is counted, for one of it."""
@@ -162,7 +157,7 @@ class _PageContext:
     def is_narrow(self, section: Section) -> bool:
         """Whether two of them fit side by side."""
         tables = section.tables
-        short = all(len(of.columns) < 3 and not of.is_histogram for of in tables)
+        short = all(len(of.columns) < 3 for of in tables)
         return section.chart is None and bool(tables) and short
 
     def draw(self, chart: Chart) -> Markup:

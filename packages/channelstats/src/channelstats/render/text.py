@@ -4,10 +4,8 @@ Rule: it reads well without colours and in a window of 100 columns; charts becom
 left out.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Final, TypeAlias
-
-import polars as pl
 
 from channelstats.render.names import Directory
 from channelstats.render.words import (
@@ -30,14 +28,10 @@ from channelstats.views.model import (
     Span,
     Table,
     Text,
-    Tile,
     Tiles,
 )
 
 _SHADES: Final = " ░▒▓█"
-_BAR: Final = 40
-"""Width of the longest bar."""
-
 _TextColumn: TypeAlias = tuple[str, bool, list[str]]
 """Its title, whether it is aligned to the right, its cells."""
 
@@ -57,8 +51,7 @@ def _lines(page: Page, names: Directory) -> Iterator[str]:
     for part in page.lead:
         yield from _part(part, names)
     for section in page.sections:
-        note = f" ({section.note})" if section.note else ""
-        yield from _headed(f"{section.title}{note}", "-")
+        yield from _headed(section.title, "-")
         if not section.parts:
             yield from ("Nothing.", "")
         for part in section.parts:
@@ -76,7 +69,7 @@ def _part(part: Part, names: Directory) -> Iterator[str]:
     elif isinstance(part, Tiles):
         longest = max(len(tile.title) for tile in part.tiles)
         for tile in part.tiles:
-            yield f"{tile.title:<{longest}}  {_tile(tile, names)}"
+            yield f"{tile.title:<{longest}}  {value_text(tile.change, tile.kind, names)}"
     elif isinstance(part, Table):
         yield from _table(part, names)
     elif isinstance(part, Heat):
@@ -86,33 +79,13 @@ def _part(part: Part, names: Directory) -> Iterator[str]:
     yield ""
 
 
-def _tile(tile: Tile, names: Directory) -> str:
-    after = line_text(tile.after, names)
-    if tile.change is None and after:
-        return after
-    return value_text(tile.change, tile.kind, names) + after
-
-
 def _table(table: Table, names: Directory) -> Iterator[str]:
     columns: list[_TextColumn] = []
-    links: list[str] = []
     for column in table.columns:
-        cells = [column.shown(cell) for cell in table.rows[column.name]]
-        texts = [value_text(cell, column.kind, names) for cell in cells]
-        columns.append((column.title, column.kind in NUMERIC, texts))
-        if table.is_histogram and column.bar:
-            columns.append(("", False, _bars(cells)))
-        if column.kind is Kind.MESSAGE and table.rows[column.name].dtype == pl.Struct:
-            links = [names.permalink(cell["message"]) for cell in table.rows[column.name]]
-    if any(links):
-        columns.append(("Link", False, links))
+        texts = [value_text(cell, column.kind, names) for cell in table.rows[column.name]]
+        if column.kind is not Kind.MESSAGE or any(texts):
+            columns.append((column.title, column.kind in NUMERIC, texts))
     yield from _aligned(columns)
-
-
-def _bars(cells: Sequence[Cell]) -> list[str]:
-    values = [cell if isinstance(cell, int | float) else 0 for cell in cells]
-    longest = max(values, default=0) or 1
-    return ["█" * round(value * _BAR / longest) for value in values]
 
 
 def _aligned(columns: Iterable[_TextColumn]) -> Iterator[str]:
@@ -129,7 +102,7 @@ def _heat_map(heat: Heat, names: Directory) -> Iterator[str]:
     most = max(value or 0 for row in heat.values for value in row)
     labels = [value_text(label, heat.row_kind, names) for label in heat.rows]
     rows = ["".join(shade(of or 0, most) * 2 + " " for of in row) for row in heat.values]
-    head = "".join(f"{column:<3}" for column in heat.columns)
+    head = "".join(f"{column[:2]:<3}" for column in heat.columns)
     yield heat.title
     yield from _aligned([("", False, labels), (head, False, rows)])
 
@@ -158,6 +131,8 @@ def value_text(value: Cell | Link, kind: Kind, names: Directory, label: str = ""
     if value is None:
         return NOTHING
     if isinstance(value, str):
+        if kind is Kind.MESSAGE:
+            return names.permalink(value) if value else ""
         return f"@{names.person(value)}" if kind is Kind.PERSON else names.called(value, kind)
     if isinstance(value, int | float):
         number, changed = value, ""

@@ -31,12 +31,16 @@ from channelstats.stats.quantities import (
     ratio,
 )
 from channelstats.stats.rankings import all_authors, all_channels, channel_authors
+from channelstats.stats.talk import BEFORE, FOLLOWED, UNANSWERED, outcomes, talk_of
 from channelstats.tables.columns import ID, micros, rows_where
 from channelstats.tables.configuration import Counts, counts_at
 from channelstats.tables.directory import User, general_channels
 from channelstats.tables.first_posts import earliest
 
 _WORDS_ON_A_PAGE: Final = 500
+
+MOST_FOLLOWED: Final = 10_000
+"""Questions that are followed for a number of one period, which takes a second."""
 
 READS_ALONG: Final = frozenset(
     {"eyes", "heavy_plus_sign", "plus", "plus1", "plusone", "raising_hand", "raised_hand", "hand"}
@@ -252,6 +256,23 @@ class Measures:
         is_noticed = self._is_one_of(noticed, self.period_messages.answered["row"])
         top = self.messages.lazy().filter(~pl.col("is_reply") & ~pl.lit(is_noticed))
         return top.select("slack_cid", "ts", "slack_uid", "question").collect()
+
+    def followed(self, messages: pl.DataFrame) -> pl.DataFrame:
+        """Messages with their `outcome` in the talk around them, see `channelstats.stats.talk`."""
+        source = self.period_messages.source
+        first, last = (pl.lit(end, pl.Int64) for end in (messages["ts"].min(), messages["ts"].max()))
+        around = pl.col("ts").is_between(first - BEFORE, last + FOLLOWED)
+        there = source.counted.filter(around).join(messages, on="slack_cid", how="semi")
+        found = outcomes(messages, talk_of(there, source.answers))
+        return messages.join(found, on=["slack_cid", "ts"], maintain_order="left")
+
+    @cached_property
+    def open_questions(self) -> int | None:
+        """How many questions nobody answered; None where too many would have to be followed."""
+        asked = self.waiting.filter("question")
+        if asked.height > MOST_FOLLOWED:
+            return None
+        return self.followed(asked).filter(pl.col("outcome").is_in(UNANSWERED)).height
 
     @cached_property
     def noticed(self) -> pl.DataFrame:

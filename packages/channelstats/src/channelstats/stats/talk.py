@@ -25,6 +25,9 @@ _MINUTE: Final = 60 * _SECOND
 _HOUR: Final = 60 * _MINUTE
 _DAY: Final = 24 * _HOUR
 
+UNANSWERED: Final = ("open", "maybe")
+"""Outcomes of a question that somebody may still answer."""
+
 FOLLOWED: Final = 3 * _DAY
 """How long a question is followed."""
 

@@ -117,7 +117,6 @@ def table(
     bar: str = "",
     whole: str = "",
     about: str = "",
-    is_histogram: bool = False,
 ) -> Table:
     """A frame as a table: its columns are those of the frame, each the figure of its name or one of
     ``figures``. ``bar`` is the one that is drawn. For the others see `Table`.
@@ -125,7 +124,7 @@ def table(
     columns = tuple(
         (figures.get(of) or FIGURES[of]).column(of, bar=of == bar) for of in rows.columns
     )
-    return Table(name, title, columns, rows, whole, about, is_histogram)
+    return Table(name, title, columns, rows, whole, about)
 
 
 def table_of(name: str, title: str, charts: Mapping[str, SeriesChart]) -> Table:

@@ -66,7 +66,6 @@ class Figure(NamedTuple):
             self.kind,
             bar=bar,
             about=self.about,
-            cumulative=self.name == "cpercent",
             listed=self.listed,
         )
 
@@ -475,6 +474,14 @@ UNANSWERED_SHARE: Final = _figure(
     kind=Kind.PERCENT,
     less_is_better=True,
     listed="todo/unanswered",
+)
+OPEN_QUESTIONS: Final = _figure(
+    "open_questions",
+    "Unanswered questions",
+    "Questions that nobody answered, in a thread or in the talk after them.",
+    lambda of: of.open_questions,
+    less_is_better=True,
+    listed="todo/queue",
 )
 ANSWERS_RECEIVED: Final = _column(
     "answers",

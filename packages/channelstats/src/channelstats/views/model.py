@@ -103,8 +103,7 @@ class Text(msgspec.Struct, frozen=True):
 
 class Column(msgspec.Struct, frozen=True):
     """``name`` is the key in JSON and CSV; ``bar``: the numbers are also drawn as bars. ``about``
-    says what the title means, "" where it says so itself. ``cumulative``: a change of it means
-    nothing, as it depends on other rows. For ``listed`` see `Tile`.
+    says what the title means, "" where it says so itself. For ``listed`` see `Tile`.
     """
 
     name: str
@@ -112,18 +111,13 @@ class Column(msgspec.Struct, frozen=True):
     kind: Kind
     bar: bool = False
     about: str = ""
-    cumulative: bool = False
     listed: str = ""
-
-    def shown(self, cell: Cell) -> Cell:
-        """A cell without its change where that means nothing."""
-        return cell["cur"] if self.cumulative and isinstance(cell, dict) else cell
 
 
 class Table(msgspec.Struct, frozen=True):
     """All rows, ranked; what is in a column has its name. ``whole`` names the view that has every
     row, where these are the first ones. ``about`` says which rows they are, "" where the title says
-    so. ``is_histogram``: as text, its bars are drawn.
+    so.
     """
 
     name: str
@@ -132,7 +126,6 @@ class Table(msgspec.Struct, frozen=True):
     rows: pl.DataFrame
     whole: str = ""
     about: str = ""
-    is_histogram: bool = False
 
     def without(self, *names: str) -> "Table":
         """The table without the columns of these names."""
@@ -146,7 +139,6 @@ class Tile(msgspec.Struct, frozen=True):
 
     ``everyone``, when a person is chosen, is the mean per poster of a count, and everybody's figure
     otherwise. ``less_is_better`` says what a change means: of waiting, the less the better.
-    ``after`` is said after the number, or in its place where there is none: ` of 3`.
     ``about`` says what the title means; ``listed`` is where what is counted can be seen, "" where
     that is nowhere: `view/table`, of the last days alone `view/table/days`, `messages/selection`,
     or `group/` for the people of a row's day and the column.
@@ -158,7 +150,6 @@ class Tile(msgspec.Struct, frozen=True):
     change: Change | None
     everyone: float | None = None
     less_is_better: bool = False
-    after: Line = ()
     about: str = ""
     listed: str = ""
 
@@ -247,13 +238,12 @@ Part: TypeAlias = Text | Tiles | Table | Chart
 
 
 class Section(msgspec.Struct, frozen=True):
-    """What belongs together on a page, such as a chart and the tables of its numbers; ``note``
-    belongs to the title, ``empty`` is said where there is nothing to show.
+    """What belongs together on a page, such as a chart and the tables of its numbers; ``empty``
+    is said where there is nothing to show.
     """
 
     title: str
     parts: tuple[Part, ...]
-    note: str = ""
     empty: str = "Nothing in this period."
 
     @classmethod
@@ -331,6 +321,9 @@ VIEWS: Final[Mapping[str, str]] = {
     "newcomers": "Newcomers",
 }
 """Names of the views in their order, to their titles."""
+
+MORE: Final = frozenset({"volume", "hours", "reactions", "network"})
+"""Those that stand under *More* in the navigation."""
 
 PERSON: Final = "person"
 CHANNEL: Final = "channel"

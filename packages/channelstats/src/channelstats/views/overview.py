@@ -26,11 +26,10 @@ _THREADS: Final = (
 )
 _OF_ALL: Final = (
     figures.POSTERS,
-    *_VOLUME,
-    figures.TOP_TEN,
+    figures.MESSAGES,
     figures.FIRST_TIME,
-    *_THREADS,
-    figures.REACTIONS,
+    figures.FIRST_REPLY,
+    figures.OPEN_QUESTIONS,
 )
 _OF_PERSON: Final = (
     *_VOLUME,

@@ -21,6 +21,8 @@ _OF_ALL: Final = (
     figures.MESSAGES,
     figures.WORDS,
     figures.WORDS_PER_POSTER,
+    figures.TOP_TEN,
+    figures.HALF,
     figures.REACTIONS,
     figures.ANSWERS,
 )

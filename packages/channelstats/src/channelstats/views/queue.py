@@ -17,7 +17,7 @@ from channelstats.counting import JOINED
 from channelstats.days import DAY
 from channelstats.stats.measures import Measures
 from channelstats.stats.period import POINT, WEEK, Period, weeks, with_point
-from channelstats.stats.talk import BEFORE, FOLLOWED, outcomes, talk_of
+from channelstats.stats.talk import UNANSWERED
 from channelstats.tables.columns import rows_where
 from channelstats.tables.marks import ItemMark
 from channelstats.views.components import date_cells, message_cells, table
@@ -25,7 +25,7 @@ from channelstats.views.figures import SINCE
 from channelstats.views.loading import Comparison, ViewRequest
 from channelstats.views.model import TO_DO, Page, Section, Table
 
-SHOWN: Final = 10
+SHOWN: Final = 5
 """Items on top of Overview, in a report."""
 
 LISTED: Final = 30
@@ -278,8 +278,8 @@ def _questions(request: ViewRequest) -> pl.DataFrame:
         .join(_unwelcome(request), on="slack_uid", how="anti")
     )
     still = (
-        _followed(request, newest(found, _FOLLOWED))
-        .filter(pl.col("outcome").is_in(["open", "maybe"]))
+        request.scope.now.followed(newest(found, _FOLLOWED))
+        .filter(pl.col("outcome").is_in(UNANSWERED))
         .sort(pl.col("outcome") == "maybe", "ts", "slack_cid", descending=[False, True, False])
     )
     of_each = still.group_by("slack_uid", maintain_order=True)
@@ -293,16 +293,6 @@ def _waiting(request: ViewRequest) -> pl.DataFrame:
     return request.listable(request.scope.now.waiting)
 
 
-def _followed(request: ViewRequest, messages: pl.DataFrame) -> pl.DataFrame:
-    """Messages with their `outcome` in the talk around them."""
-    source = request.scope.now.period_messages.source
-    first, last = (pl.lit(end, pl.Int64) for end in (messages["ts"].min(), messages["ts"].max()))
-    around = pl.col("ts").is_between(first - BEFORE, last + FOLLOWED)
-    there = source.counted.filter(around).join(messages, on="slack_cid", how="semi")
-    found = outcomes(messages, talk_of(there, source.answers))
-    return messages.join(found, on=["slack_cid", "ts"], maintain_order="left")
-
-
 def _unwelcome(request: ViewRequest) -> pl.DataFrame:
     """Newcomers whom nobody answered, in threads or in the talk, and how many `questions` they
     asked: it leads to the first of these, or else to their first message.
@@ -310,7 +300,7 @@ def _unwelcome(request: ViewRequest) -> pl.DataFrame:
     waiting = newcomers(request).filter(pl.col("answered") == 0).head(_FOLLOWED)
     theirs = request.listable(request.scope.now.messages).join(waiting, on="slack_uid", how="semi")
     theirs = newest(theirs.filter(~pl.col("is_reply")), _FOLLOWED)
-    talked = _followed(request, theirs).filter(pl.col("outcome").is_in(["answered", "aside"]))
+    talked = request.scope.now.followed(theirs).filter(~pl.col("outcome").is_in(UNANSWERED))
     waiting = waiting.join(talked, on="slack_uid", how="anti")
     asked = unanswered(request).filter("question").sort("ts").group_by("slack_uid")
     first = asked.agg(pl.first("slack_cid", "ts").name.suffix("_asked"), questions=pl.len())

@@ -27,6 +27,7 @@ from channelstats.views.model import (
     PERSON,
     Choice,
     ChoiceError,
+    Heat,
     Kind,
     Line,
     Page,
@@ -52,7 +53,7 @@ class ReportKind(StrEnum):
 
 
 _VIEWS: Final = {
-    ReportKind.GLOBAL: ("overview", "threads", "reactions", "newcomers"),
+    ReportKind.GLOBAL: ("overview", "threads", "reactions"),
     ReportKind.BRIEF: ("overview",),
     ReportKind.CHANNEL: (CHANNEL,),
     ReportKind.USER: (PERSON,),
@@ -219,7 +220,9 @@ def _sections_of(page: Page) -> Iterator[Section]:
 
 
 def _short(section: Section) -> Section:
-    """With the first rows of its tables."""
+    """With the first rows of its tables; the numbers of a heat map stand with it."""
+    if isinstance(section.chart, Heat):
+        return msgspec.structs.replace(section, parts=(section.chart,))
     return msgspec.structs.replace(section, parts=tuple(map(_first_rows, section.parts)))
 
 

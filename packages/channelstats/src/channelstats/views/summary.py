@@ -29,10 +29,10 @@ def summary(request: ViewRequest, *, is_own: bool = False) -> Iterator[Line]:
         return
     yield (_span(scope, figures.POSTERS, "person"), " wrote ", messages, ".")
     waited = scope.now.waits.height > 0
-    unanswered = _span(scope, figures.UNANSWERED, "message")
     if waited:
         yield ("Half of the first answers came within ", _span(scope, figures.FIRST_REPLY), ".")
-    yield (unanswered, " got neither a reply nor a reaction.")
+    if scope.now.open_questions is not None:
+        yield (_span(scope, figures.OPEN_QUESTIONS, "question"), " nobody answered.")
     if figures.FIRST_TIME.measure(scope.now) is not None:
         yield (_span(scope, figures.FIRST_TIME, "person"), " posted for the first time.")
 

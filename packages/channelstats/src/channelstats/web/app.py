@@ -34,7 +34,7 @@ from urllib.parse import quote, unquote
 import msgspec
 from aiohttp import hdrs, web
 
-from channelstats import lookup
+from channelstats import lookup, render
 from channelstats.lookup import Names, NotFound
 from channelstats.processes import running
 from channelstats.render.data import csv_of, json_of
@@ -110,7 +110,9 @@ _REPORT_POLICY: Final = (
 
 _HEALTH_PATIENCE: Final = 5.0
 _STATIC: Final = Path(__file__).with_name("static")
+_REPORT_STYLE: Final = Path(render.__file__).with_name("templates")
 _FILES: Final = {
+    "/static/look.css": "text/css; charset=utf-8",
     "/static/dashboard.css": "text/css; charset=utf-8",
     "/static/dashboard.js": "text/javascript; charset=utf-8",
     "/static/icon.svg": "image/svg+xml; charset=utf-8",
@@ -367,7 +369,9 @@ async def _file(request: web.Request) -> web.Response:
     """A file of the pages. A browser asks each time whether its copy is still the same, so a
     service worker never grows old.
     """
-    content = (_STATIC / request.path.rpartition("/")[2]).read_bytes()
+    name = request.path.rpartition("/")[2]
+    folder = _REPORT_STYLE if name == "look.css" else _STATIC
+    content = (folder / name).read_bytes()
     # By the content alone: two releases may give a file the same time and size.
     tag = hashlib.sha256(content).hexdigest()[:16]
     headers = {hdrs.CACHE_CONTROL: "no-cache", hdrs.ETAG: f'"{tag}"'}

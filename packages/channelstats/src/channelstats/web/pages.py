@@ -26,6 +26,7 @@ from channelstats.views.goals import Bound, measured
 from channelstats.views.model import (
     CHANNEL,
     LISTED_IN,
+    MORE,
     NUMERIC,
     PERSON,
     TO_DO,
@@ -123,6 +124,7 @@ def _render(name: str, **values: object) -> str:
     template = environment("channelstats.web").get_template(name)
     return template.render(
         views=VIEWS,
+        MORE=MORE,
         TO_DO=TO_DO,
         presets=PRESETS,
         span=_span,
