@@ -103,21 +103,6 @@ def test_without_a_list_of_users_authors_are_known_by_their_ids(
     assert "Report for @" in capfd.readouterr().out
 
 
-def test_a_list_that_lacks_who_posted_gives_no_share_of_the_members(
-    tmp_path: Path, capfd: Capture
-) -> None:
-    export = shutil.copytree(EXAMPLE, tmp_path / "export")
-    users = json.loads((export / "users.json").read_text())
-    for listed, is_shown in ((users[:1], False), (users, True)):
-        (export / "users.json").write_text(json.dumps(listed))
-        called("import-export", str(export), now=NOW)
-        capfd.readouterr()
-        assert called("report", "global", "--week", "2024-03-13", now=NOW) == DONE
-        report = capfd.readouterr().out
-        assert ("Members who posted" in report) == is_shown
-        assert (" of 3\n" in report) == is_shown
-
-
 def test_sigterm_ends_an_import_in_order(tmp_path: Path) -> None:
     program = tmp_path / "importing.py"
     program.write_text(

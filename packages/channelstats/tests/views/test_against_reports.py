@@ -13,21 +13,20 @@ from support.channelstats.views import look
 
 def test_tiles_and_what_they_are_compared_with(data: DashboardData, document: Any) -> None:
     compared = document["compared"]["statistics"]
-    overview = look("overview", data)
+    overview, people, threads = look("overview", data), look("people", data), look("threads", data)
     names = {
         "posters": "posters",
         "messages": "messages",
-        "words": "words",
-        "top_ten": "topten words",
         "first_time": "first-time posters",
     }
     for tile, name in names.items():
         assert overview.tiles[tile].change == compared[name]
+    assert people.tiles["top_ten"].change == compared["topten words"]
     new = document["new_statistics"]
-    assert overview.number("threads_started") == new["threads_started"]
+    assert threads.number("threads_started") == new["threads_started"]
     assert overview.number("first_reply") == new["first_reply"]["median"]
     share = 100 * new["unanswered"] / new["top_level"] if new["top_level"] else None
-    assert overview.number("unanswered") == share
+    assert threads.number("unanswered_share") == share
 
 
 def test_what_is_before_is_the_report_of_the_days_before(data: DashboardData) -> None:

@@ -149,7 +149,7 @@ async def test_on_a_phone_the_first_figure_is_in_the_upper_half(
 ) -> None:
     await page.emulate(width=PHONE[0])
     await page.goto(f"{board.url}/overview?{WEEK}")
-    top = "document.querySelector('.tile .figure').getBoundingClientRect().top"
+    top = "document.querySelector('.summary').getBoundingClientRect().bottom"
     assert await page.evaluate(top) < PHONE[1] / 2
     fields = "[...document.querySelectorAll('.filters .more input')]"
     assert not await page.evaluate(f"{fields}.some((of) => of.checkVisibility())")

@@ -260,7 +260,9 @@ class Measures:
     def followed(self, messages: pl.DataFrame) -> pl.DataFrame:
         """Messages with their `outcome` in the talk around them, see `channelstats.stats.talk`."""
         source = self.period_messages.source
-        first, last = (pl.lit(end, pl.Int64) for end in (messages["ts"].min(), messages["ts"].max()))
+        first, last = (
+            pl.lit(end, pl.Int64) for end in (messages["ts"].min(), messages["ts"].max())
+        )
         around = pl.col("ts").is_between(first - BEFORE, last + FOLLOWED)
         there = source.counted.filter(around).join(messages, on="slack_cid", how="semi")
         found = outcomes(messages, talk_of(there, source.answers))

@@ -16,11 +16,7 @@ import polars as pl
 from channelstats.counting import JOINED, LEFT
 from channelstats.stats.conversation import (
     STARTS_THREAD,
-    bot_share,
-    daily_posters,
-    gini,
     how_many,
-    mean,
 )
 from channelstats.stats.measures import Measures, nearest_rank
 from channelstats.stats.messages import REACTED
@@ -137,13 +133,11 @@ AT: Final = _column("at", "When", kind=Kind.MESSAGE)
 LAST_MESSAGE: Final = _column("last_message", kind=Kind.MESSAGE)
 WHEN_JOINED: Final = _column("when_joined", "Joined", kind=Kind.MESSAGE)
 _column("date", kind=Kind.DATE)
-MINUTE: Final = _column("minute", "Date", kind=Kind.TEXT)
 BEGAN: Final = _column("week", kind=Kind.DATE)
 _column("month", "Joined in the four weeks from", kind=Kind.DATE)
 _column("weekday", kind=Kind.TEXT)
 _column("day", kind=Kind.TEXT)
 _column("hour", kind=Kind.TEXT)
-_column("time_zone", kind=Kind.TEXT)
 _column("figure", kind=Kind.TEXT)
 
 # ── how much ──────────────────────────────────────────────────────────────────────────────────────
@@ -201,33 +195,18 @@ WORDS_PER_POSTER: Final = _figure(
     _statistic("words per poster"),
     kind=Kind.NUMBER,
 )
-MESSAGES_PER_POSTER: Final = _figure(
-    "messages_per_poster",
-    "Messages per person",
-    "Messages divided by the people who posted.",
-    _statistic("messages per poster"),
-    kind=Kind.NUMBER,
-)
 MEDIAN_MESSAGES: Final = _figure(
     "median",
     "Median messages per person",
     "Half of the people who posted wrote at least so many messages.",
     _statistic("median messages"),
 )
-PAGES: Final = _figure("pages", "Pages", "Words divided by 500.", _statistic("pages"))
 POSTING: Final = _figure(
     "posting",
     "Members who posted",
     "The share of the members: people of the workspace, without bots and guests from outside.",
-    lambda of: percent(of.volume.member_posters, of.volume.members),
+    lambda of: percent(of.volume.member_posters, of.volume.members) if of.volume.members else None,
     kind=Kind.PERCENT,
-)
-DAILY_POSTERS: Final = _figure(
-    "daily",
-    "Posters on an average day",
-    "People who wrote at least one message, on the mean of all days.",
-    lambda of: mean(daily_posters(of).values()),
-    kind=Kind.NUMBER,
 )
 TOP_TEN: Final = _figure(
     "top_ten",
@@ -237,26 +216,12 @@ TOP_TEN: Final = _figure(
     kind=Kind.PERCENT,
     listed="people/people",
 )
-TOP_TEN_MESSAGES: Final = _figure(
-    "topten_messages",
-    "Top 10's share of messages",
-    "The share of all messages that the ten most active people wrote.",
-    _statistic("topten messages"),
-    kind=Kind.PERCENT,
-)
 HALF: Final = _figure(
     "half",
     "People who wrote half of all words",
     "The fewest people whose words are half of all or more.",
     _statistic("50percent of words"),
     listed="people/people",
-)
-GINI: Final = _figure(
-    "gini",
-    "Unevenness of words (Gini)",
-    "0 where everybody writes the same, near 1 where one person writes all.",
-    lambda of: gini(of.volume.words_each),
-    kind=Kind.RATE,
 )
 SHARE_OF_WORDS: Final = _figure(
     "share_of_words",
@@ -282,7 +247,6 @@ FIRST_TIME: Final = _figure(
     listed="newcomers/first_time",
 )
 _column("rank", about="Place by number of words; 1 is the most.")
-RANK_IN_CHANNEL: Final = _column("rank_in_channel", kind=Kind.ORDINAL)
 _column("change", "Change in words", "Words compared with the period before.", Kind.CHANGE)
 CHANGE: Final = _column("change_of_it", "Change", "Compared with the period before.", Kind.CHANGE)
 
@@ -395,9 +359,6 @@ WEEK_HOURS: Final = _column(
     " the more messages.",
 )
 
-SHARE_OF_MESSAGES: Final = _column(
-    "share_of_messages", "Share", "The share of all messages.", Kind.PERCENT
-)
 
 # ── threads ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -407,13 +368,6 @@ def _unanswered_share(of: Measures) -> Quantity | None:
     return percent(of.unanswered.height, top_level) if top_level else None
 
 
-BOTS: Final = _figure(
-    "bots",
-    "Messages by bots",
-    "Of all messages of people and bots.",
-    lambda of: 100 * bot_share(of),
-    kind=Kind.PERCENT,
-)
 THREADS_STARTED: Final = _figure(
     "threads_started",
     "Threads started",

@@ -18,6 +18,8 @@ from channelstats.views.model import Page, Section, Table
 
 _OF_ALL: Final = (
     figures.POSTERS,
+    figures.POSTING,
+    figures.MEDIAN_MESSAGES,
     figures.MESSAGES,
     figures.WORDS,
     figures.WORDS_PER_POSTER,

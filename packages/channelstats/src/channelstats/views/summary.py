@@ -32,7 +32,7 @@ def summary(request: ViewRequest, *, is_own: bool = False) -> Iterator[Line]:
     if waited:
         yield ("Half of the first answers came within ", _span(scope, figures.FIRST_REPLY), ".")
     if scope.now.open_questions is not None:
-        yield (_span(scope, figures.OPEN_QUESTIONS, "question"), " nobody answered.")
+        yield ("Nobody answered ", _span(scope, figures.OPEN_QUESTIONS, "question"), ".")
     if figures.FIRST_TIME.measure(scope.now) is not None:
         yield (_span(scope, figures.FIRST_TIME, "person"), " posted for the first time.")
 
