@@ -12,13 +12,11 @@ are IDs in it until a page names them.
     goals         goals and alerts: bounds for the tiles of views
     queue         what is to be done first, with the reason
     registry      the page of every view, by its name
-    overview (and volume), todo, hours, channels, people, threads, reactions, network, newcomers,
-                  topics: one view each; newcomers also lists the people that its numbers count
+    overview (and volume), todo, hours, channels, people, threads, reactions, network, newcomers:
+                  one view each; newcomers also lists the people that its numbers count
     person, channel: the views of one of them
     messages      the messages that something counts
-    report_data   what the reports of a period are built from
-    sections      sections that several reports have
-    workspace_report: the report on a whole workspace
-    reports       every report by its kind; those on one channel and on one person
+    summary       what happened, in a few sentences
+    reports       every report by its kind: views on one sheet
     digest        the same in a few sentences, and what to do
 """
