@@ -111,6 +111,7 @@ def messages_of(day: date, number: int, people: int) -> pl.DataFrame:
             reaction_count=pl.when(several).then(2).when(noticed).then(1).otherwise(0),
             mentions=pl.when(pl.col("mentioned") < 0.15).then(pl.concat_list(one)),
             question=pl.col("parent") < 0.1,
+            signs=(pl.col("parent") * 1e4 % 128).cast(pl.Int64),
             fetched_at=pl.lit(midnight // 1_000_000 + 90_000),
             file_count=pl.when(pl.col("kind") < 0.03).then(1).otherwise(0),
             deleted=pl.lit(value=False),
