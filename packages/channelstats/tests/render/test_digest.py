@@ -38,7 +38,9 @@ def test_the_workspace_is_told_in_about_eight_lines_and_what_to_do(w2: Week) -> 
         "*3* people wrote *8* messages (60% more).",
         "Half of the first answers came within *20 min* (43% less).",
     ]
-    assert "Most words are in <#CGEN|general> (*24* words), <#CDEV|dev> (*16* words)." in found
+    assert (
+        "Most messages are in <#CGEN|general> (*5* messages), <#CDEV|dev> (*3* messages)." in found
+    )
     assert found[-2:] == [
         "Questions about this report? Ask in <#CGEN|general>.",
         f"<{DASHBOARD}?from=2024-03-10&amp;to=2024-03-16|More in the dashboard>",
@@ -81,8 +83,8 @@ def test_a_post_has_only_emoji_that_every_workspace_has(
 def test_a_channel_is_told_about_itself_and_what_to_do_in_it(w2: Week) -> None:
     found = lines(w2, "channel", CDEV)
     assert found[2] == "*3* people (50% more) wrote *3* messages (50% more)."
-    most = "Most words are by <@UALICE> (*9* words), <@UCARA> (*5* words), <@UBOB> (*2* words)."
-    assert most in found
+    each = (f"<@{uid}> (*1* message)" for uid in ("UALICE", "UCARA", "UBOB"))
+    assert f"Most messages are by {', '.join(each)}." in found
     assert "<#CGEN" not in "".join(found[:-2])
     assert found[-1].endswith("&amp;channel=CDEV|More in the dashboard>")
 
@@ -99,9 +101,12 @@ def test_a_silent_channel_is_one_sentence_and_to_be_revived(weeks: dict[str, Wee
 def test_a_person_is_told_what_they_did_and_got_and_nothing_to_do(w2: Week) -> None:
     found = lines(w2, "user", A)
     assert (
-        found[2] == "You wrote *3* messages (200% more), *50.0%* (19.2 points more) of all words."
+        found[2]
+        == "You wrote *3* messages (200% more), *37.5%* (17.5 points more) of all messages."
     )
-    assert "Most words are in <#CGEN|general> (*11* words), <#CDEV|dev> (*9* words)." in found
+    assert (
+        "Most messages are in <#CGEN|general> (*2* messages), <#CDEV|dev> (*1* message)." in found
+    )
     assert "To do:" not in found
     assert any(line.startswith("You get this because you are in #stats-optin.") for line in found)
     assert found[-1].endswith("&amp;person=UALICE|More in the dashboard>")

@@ -78,30 +78,34 @@ def test_hours_and_weekdays(data: DashboardData, document: Any) -> None:
 
 def test_channels(data: DashboardData, document: Any) -> None:
     rows = look("channels", data).rows("channels")
-    assert [row["channel"] for row in rows] == list(document["channels"])
+    sizes, every = document["channels"], document["statistics"]["messages"]
+    by_messages = sorted(sizes, key=lambda cid: (-sizes[cid][0], -sizes[cid][1], cid))
+    assert [row["channel"] for row in rows] == by_messages
     for row in rows:
         cid = row["channel"]
         stats = document["channel_stats"][cid]
         assert [row["messages"], row["words"]] == document["channels"][cid]
-        assert row["share"] == stats["percent"]
+        assert row["share"] == 100 * sizes[cid][0] / every
         assert row["new"] == ("new" if stats["new"] else "")
         for name in ("posters", "words_per_poster", "members"):
             assert row[name] == stats[name]
-        assert row["change"] == document["compared"]["channels"][cid]["words"]
+        assert row["change"] == document["compared"]["channels"][cid]["messages"]
 
 
 def test_people(data: DashboardData, document: Any) -> None:
     rows = look("people", data).rows("people")
-    posted = [uid for uid, stats in document["user_stats"].items() if stats["count"][0]]
-    assert [row["person"] for row in rows] == posted
+    sizes = {uid: of["count"] for uid, of in document["user_stats"].items() if of["count"][0]}
+    by_messages = sorted(sizes, key=lambda uid: (-sizes[uid][0], -sizes[uid][1], uid))
+    assert [row["person"] for row in rows] == by_messages
+    assert [row["rank"] for row in rows] == list(range(1, len(rows) + 1))
     for row in rows:
         stats = document["user_stats"][row["person"]]
         assert [row["messages"], row["words"]] == stats["count"]
-        assert row["share"] == stats["percent_of_words"]
+        assert row["share"] == stats["percent_of_messages"]
         assert row["answers"] == stats["thread_messages"]
-        for name in ("rank", "reactions", "reactions_given"):
+        for name in ("reactions", "reactions_given"):
             assert row[name] == stats[name]
-        assert row["change"] == document["compared"]["users"][row["person"]]["words"]
+        assert row["change"] == document["compared"]["users"][row["person"]]["messages"]
 
 
 def test_a_persons_partners_are_the_people_groups(data: DashboardData, document: Any) -> None:
@@ -115,16 +119,14 @@ def test_a_persons_partners_are_the_people_groups(data: DashboardData, document:
 def test_a_persons_channels(data: DashboardData, document: Any) -> None:
     for uid, groups in document["enriched_user"].items():
         rows = look("channels", data, person=uid).rows("channels")
-        found = {
-            row["channel"]: (row["rank"], row["words"], row["messages"], row["share"])
-            for row in rows
-            if row["words"]
-        }
+        found = {row["channel"]: (row["words"], row["messages"]) for row in rows if row["words"]}
         homes = groups["enriched_channels"].values()
-        names = ("rank", "words", "messages", "percent")
-        assert list(found.items()) == [
-            (home["slack_cid"], tuple(home[name] for name in names)) for home in homes
-        ]
+        assert found == {home["slack_cid"]: (home["words"], home["messages"]) for home in homes}
+        for row in rows:
+            people = document["channel_user"][row["channel"]].items()
+            by_messages = sorted(people, key=lambda of: (-of[1][0], -of[1][1], of[0]))
+            assert row["rank"] == [of for of, _ in by_messages].index(uid) + 1
+            assert row["share"] == 100 * row["messages"] / sum(m for _, (m, _) in people)
 
 
 def test_threads(data: DashboardData, document: Any) -> None:

@@ -60,7 +60,7 @@ def test_a_person_beside_the_mean_of_all_posters(w2: DashboardData) -> None:
     assert changes(overview) == {
         "messages": (3, 1),
         "words": (20, 8),
-        "share_of_words": (50.0, near(30.76923)),
+        "share_of_messages": (37.5, 20.0),
         "threads_started": (1, 1),
         "first_reply": (1200, 2100),
         "unanswered": (50.0, 0.0),
@@ -71,7 +71,7 @@ def test_a_person_beside_the_mean_of_all_posters(w2: DashboardData) -> None:
     assert {name: tile.everyone for name, tile in overview.tiles.items()} == {
         "messages": near(8 / 3),
         "words": near(40 / 3),
-        "share_of_words": near(100 / 3),
+        "share_of_messages": near(100 / 3),
         "threads_started": near(1 / 3),
         "first_reply": 1200,
         "unanswered": 50.0,

@@ -9,6 +9,7 @@ are IDs in it until a page names them.
                   what must not be shown of it
     figures       the catalogue of figures: what each is called and means, how it is measured
     components    tiles, lines and tables of them
+    ranking       channels and people as tables of metrics
     goals         goals and alerts: bounds for the tiles of views
     queue         what is to be done first, with the reason
     registry      the page of every view, by its name

@@ -8,7 +8,6 @@ import msgspec
 import polars as pl
 
 from channelstats.stats.quantities import ranked, shown
-from channelstats.stats.rankings import AUTHOR_FIGURES
 from channelstats.views import figures
 from channelstats.views.components import over_time, table, table_of, tiles
 from channelstats.views.loading import Comparison, ViewRequest
@@ -22,6 +21,7 @@ from channelstats.views.model import (
     SeriesChart,
     Table,
 )
+from channelstats.views.ranking import By, ranking
 from channelstats.views.threads import waiting_times
 from channelstats.views.todo import newcomer_section
 
@@ -98,7 +98,7 @@ def _figures_of(scopes: dict[str, Comparison]) -> Table:
 
 
 def _members(request: ViewRequest) -> Table:
-    """Who is in the channel, the most words first; who wrote none is there too."""
+    """Who is in the channel, the most messages first; who wrote none is there too."""
     wrote = request.scope.now.poster_frame.select(person="slack_uid", messages="m", words="w")
     rows = (
         pl.DataFrame({"person": request.members})
@@ -106,26 +106,11 @@ def _members(request: ViewRequest) -> Table:
         .with_columns(pl.col("messages", "words").fill_null(0))
     )
     about = "Members when the list of members was last read, bots included."
-    return table("members", "Members", ranked(rows, ["words", "messages"], "person"), about=about)
+    return table("members", "Members", ranked(rows, ["messages", "words"], "person"), about=about)
 
 
 def _carriers(request: ViewRequest) -> Table:
-    """Everybody who posted there, the most words first, and whom they answered."""
-    now = request.scope.now
-    answers = now.period_messages.responses.group_by("slack_uid").agg(
-        answers_given=pl.len().cast(pl.Int64)
-    )
-    rows = (
-        now.poster_frame.join(answers, on="slack_uid", how="left", maintain_order="left")
-        .with_columns(pl.col("answers_given").fill_null(0))
-        .select(
-            "answers_given",
-            person="slack_uid",
-            messages="m",
-            words="w",
-            share=AUTHOR_FIGURES["percent_of_words"].column().shown(),
-            cumulative=AUTHOR_FIGURES["cum_percent_of_words"].column().shown(),
-        )
-        .select("person", "messages", "words", "share", "cumulative", "answers_given")
-    )
-    return table("carriers", "Who carries this channel", rows, bar="words")
+    """Everybody who posted there, and whom they answered."""
+    metrics = ("messages", "words", "share", "cumulative", "answers_given")
+    title, posted = "Who carries this channel", pl.col("m") > 0
+    return ranking(request, By.PERSON, *metrics, title=title, name="carriers", where=posted)

@@ -1,7 +1,7 @@
 """Where people write.
 
-Rule: channels are ranked by words, as everywhere. With a person chosen they are the person's, and
-ranks and shares are the person's among the posters of each.
+Rule: channels are ranked by messages, as everywhere. With a person chosen they are the person's,
+and ranks and shares are the person's among the posters of each.
 """
 
 from typing import Final
@@ -9,13 +9,20 @@ from typing import Final
 import polars as pl
 
 from channelstats.stats.measures import Measures
-from channelstats.stats.quantities import Formula, Quantity, percent, percent_of
-from channelstats.stats.rankings import CHANNEL_FIGURES
+from channelstats.stats.quantities import (
+    MESSAGES_THEN_WORDS,
+    Formula,
+    Quantity,
+    percent,
+    percent_of,
+    ranked,
+)
 from channelstats.views import figures
 from channelstats.views.components import over_time, table, table_of, tiles, together
 from channelstats.views.figures import Figure
 from channelstats.views.loading import ViewRequest
 from channelstats.views.model import Page, Section, Table
+from channelstats.views.ranking import By, ranking
 
 _MOVES: Final = (figures.JOINS, figures.LEAVES)
 
@@ -39,7 +46,7 @@ def view(request: ViewRequest) -> Page:
         numbers = table_of("moves", figures.MOVES.title, lines)
         over.append(Section.of(together(figures.MOVES, lines), numbers))
     return request.page(
-        "Where people write, most words first.",
+        "Where people write, most messages first.",
         *over,
         Section.of(channel_table(request)),
         Section.of(_moves_table(request)),
@@ -59,50 +66,50 @@ def _private(request: ViewRequest) -> Figure:
 
 def channel_table(request: ViewRequest, most: int | None = None) -> Table:
     """Every channel, or the first so many; with a person, the person's."""
-    scope, known = request.scope, request.data.known_channels
-    found = request.listable(scope.channels)
-    whole = "channels" if found.height > len(found[:most]) else ""
-    found = found.head(most) if most else found
-    change = scope.changes(Formula("w"))
-    if scope.person:
-        everybody = scope.now.whole
-        own = everybody.channel_authors.filter(slack_uid=scope.person)
-        sizes = everybody.channel_frame.select("slack_cid", all_m="m", all_words="w")
-        beside_them = own.select("slack_cid", own_rank="rank").join(sizes, on="slack_cid")
-        rows = found.join(beside_them, on="slack_cid", maintain_order="left").select(
+    if request.scope.person:
+        return _persons_channels(request, most)
+    metrics = ("messages", "words", "posters", "share", "words_per_poster", "change")
+    known = ("new", "private", "members")
+    people = {"posters": figures.PEOPLE_THERE}
+    return ranking(request, By.CHANNEL, *metrics, *known, most=most, called=people)
+
+
+def _persons_channels(request: ViewRequest, most: int | None) -> Table:
+    """With the person's place among those who posted in each."""
+    scope, everybody = request.scope, request.scope.now.whole
+    places = ranked(everybody.channel_authors, MESSAGES_THEN_WORDS, "slack_uid").with_columns(
+        place=pl.int_range(1, pl.len() + 1).over("slack_cid")
+    )
+    sizes = everybody.channel_frame.select("slack_cid", all_m="m", all_w="w")
+    own = places.filter(slack_uid=scope.person).select("slack_cid", "place")
+    found = ranked(request.listable(scope.channels), MESSAGES_THEN_WORDS, "slack_cid")
+    rows = (
+        found.drop("all_w")
+        .head(most or found.height)
+        .join(own, on="slack_cid", how="left", maintain_order="left")
+        .join(sizes, on="slack_cid", how="left", maintain_order="left")
+        .select(
             channel="slack_cid",
-            rank="own_rank",
+            rank="place",
             messages="m",
             words="w",
-            share=percent_of("w", "all_words").column().shown(),
-            change=change,
+            share=percent_of("m", "all_m").column().shown(),
+            change=scope.changes(Formula("m")),
             channel_messages="all_m",
-            channel_words="all_words",
+            channel_words="all_w",
         )
-        own_share = {"share": figures.SHARE_OF_CHANNEL}
-        title = "This person's channels"
-        return table("channels", title, rows, own_share, bar="words", whole=whole)
-    rows = found.join(known, on="slack_cid", how="left", maintain_order="left").select(
-        channel="slack_cid",
-        messages="m",
-        words="w",
-        posters="posters",
-        share=CHANNEL_FIGURES["percent"].column().shown(),
-        words_per_poster=CHANNEL_FIGURES["words_per_poster"].column().shown(),
-        change=change,
-        new=pl.when("new").then(pl.lit("new")).otherwise(pl.lit("")),
-        private=pl.when("private").then(pl.lit("private")).otherwise(pl.lit("")),
-        members="members",
     )
-    title = "Channels with the most words" if whole else "Channels"
-    people = {"posters": figures.PEOPLE_THERE}
-    return table("channels", title, rows, people, bar="words", whole=whole)
+    whole = "channels" if rows.height < found.height else ""
+    own_share = {"share": figures.SHARE_OF_CHANNEL}
+    title = "This person's channels"
+    return table("channels", title, rows, own_share, bar="messages", whole=whole)
 
 
 def _moves_table(request: ViewRequest) -> Table:
     """Of the channels that have any."""
     names = ("files", "joins", "leaves")
-    found = request.listable(request.scope.channels)
-    rows = found.filter(pl.sum_horizontal(names) > 0).rename({"slack_cid": "channel"})
+    some = pl.sum_horizontal(names) > 0
     title = "Files, joins and leaves by channel"
-    return table("moves_by_channel", title, rows.select("channel", *names))
+    return ranking(
+        request, By.CHANNEL, *names, title=title, name="moves_by_channel", where=some, bar=""
+    )

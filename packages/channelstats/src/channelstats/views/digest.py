@@ -49,16 +49,16 @@ def _most(request: ViewRequest) -> Iterator[Line]:
     if not request.scope.now.messages.height:
         return
     if not request.choice.channel:
-        yield from _listed("Most words are in ", channel_table(request, _NAMED), Kind.CHANNEL)
+        yield from _listed("Most messages are in ", channel_table(request, _NAMED), Kind.CHANNEL)
     elif request.names_people:
-        yield from _listed("Most words are by ", people_table(request, _NAMED), Kind.PERSON)
+        yield from _listed("Most messages are by ", people_table(request, _NAMED), Kind.PERSON)
 
 
 def _listed(said: str, table: Table, kind: Kind) -> Iterator[Line]:
-    """The first rows, each as a name and its number: #general (24 words)."""
+    """The first rows, each as a name and its number: #general (24 messages)."""
     found: list[str | Span] = []
-    for name, words in table.rows.select(str(kind), "words").iter_rows():
-        number = Span(words, Kind.COUNT, "word")
+    for name, messages in table.rows.select(str(kind), "messages").iter_rows():
+        number = Span(messages, Kind.COUNT, "message")
         found += (", " if found else "", Span(name, kind), " (", number, ")")
     if found:
         yield (said, *found, ".")

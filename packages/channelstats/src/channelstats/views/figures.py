@@ -210,33 +210,31 @@ POSTING: Final = _figure(
 )
 TOP_TEN: Final = _figure(
     "top_ten",
-    "Top 10's share of words",
-    "The share of all words that the ten most active people wrote.",
-    _statistic("topten words"),
+    "Top 10's share",
+    "The share of all messages that the ten most active people wrote.",
+    _statistic("topten messages"),
     kind=Kind.PERCENT,
     listed="people/people",
 )
 HALF: Final = _figure(
     "half",
-    "People who wrote half of all words",
-    "The fewest people whose words are half of all or more.",
-    _statistic("50percent of words"),
+    "People who wrote half",
+    "The fewest people whose messages are half of all or more.",
+    _statistic("50percent of messages"),
     listed="people/people",
 )
-SHARE_OF_WORDS: Final = _figure(
-    "share_of_words",
-    "Share of words",
-    "The share of all words in this selection.",
-    lambda of: percent(of.volume.words, of.whole.volume.words),
+SHARE_OF_MESSAGES: Final = _figure(
+    "share_of_messages",
+    "Share of messages",
+    "The share of all messages in this selection.",
+    lambda of: percent(of.volume.messages, of.whole.volume.messages),
     kind=Kind.PERCENT,
     is_mean=True,
 )
-_column("share", SHARE_OF_WORDS.title, SHARE_OF_WORDS.about, Kind.PERCENT)
-_column("percent", SHARE_OF_WORDS.title, SHARE_OF_WORDS.about, Kind.PERCENT)
-_column("cpercent", "Cumulative", kind=Kind.PERCENT)
+_column("share", SHARE_OF_MESSAGES.title, SHARE_OF_MESSAGES.about, Kind.PERCENT)
 _column(
     "cumulative",
-    about="The share of words of this person and of all above together.",
+    about="The share of messages of this person and of all above together.",
     kind=Kind.PERCENT,
 )
 FIRST_TIME: Final = _figure(
@@ -246,16 +244,16 @@ FIRST_TIME: Final = _figure(
     _first_time_posters,
     listed="newcomers/first_time",
 )
-_column("rank", about="Place by number of words; 1 is the most.")
-_column("change", "Change in words", "Words compared with the period before.", Kind.CHANGE)
+_column("rank", about="Place by number of messages; 1 is the most.")
+_column("change", "Change", "Messages compared with the period before.", Kind.CHANGE)
 CHANGE: Final = _column("change_of_it", "Change", "Compared with the period before.", Kind.CHANGE)
 
 # ── channels ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def _largest(of: Measures) -> Quantity | None:
-    sizes = of.channel_frame["w"].to_list()
-    return percent(sizes[0], sum(sizes)) if sizes else None
+    sizes = of.channel_frame["m"].to_list()
+    return percent(max(sizes), sum(sizes)) if sizes else None
 
 
 def _moves(subtypes: frozenset[str]) -> tuple[Measure, Points]:
@@ -285,8 +283,8 @@ PLACES: Final = _figure(
 )
 LARGEST: Final = _figure(
     "largest",
-    "Largest channel's share of words",
-    "The share of all words in the channel with the most.",
+    "Largest channel's share",
+    "The share of all messages in the channel with the most.",
     _largest,
     kind=Kind.PERCENT,
     listed="channels/channels",
@@ -307,8 +305,8 @@ PEOPLE_THERE: Final = _column(
 )
 SHARE_OF_CHANNEL: Final = _column(
     "share_of_channel",
-    "Share of the channel's words",
-    "The share of the channel's words that this person wrote.",
+    "Share of the channel",
+    "The share of the channel's messages that this person wrote.",
     Kind.PERCENT,
 )
 _column("channel_messages", "Channel's messages", "Messages that everybody wrote in the channel.")

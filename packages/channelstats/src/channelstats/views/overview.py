@@ -33,7 +33,7 @@ _OF_ALL: Final = (
 )
 _OF_PERSON: Final = (
     *_VOLUME,
-    figures.SHARE_OF_WORDS,
+    figures.SHARE_OF_MESSAGES,
     *_THREADS,
     figures.REACTIONS,
     figures.REACTIONS_GIVEN,

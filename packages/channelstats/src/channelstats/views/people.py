@@ -1,6 +1,6 @@
 """Who writes how much.
 
-Rule: people are ranked by words, as everywhere. With a person chosen there is a second table,
+Rule: people are ranked by messages, as everywhere. With a person chosen there is a second table,
 of those the person interacts with.
 """
 
@@ -8,13 +8,13 @@ from typing import Final
 
 import polars as pl
 
-from channelstats.stats.quantities import Formula, ranked
-from channelstats.stats.rankings import AUTHOR_FIGURES
+from channelstats.stats.quantities import ranked
 from channelstats.tables.columns import ID
 from channelstats.views import figures
 from channelstats.views.components import table, tiles
 from channelstats.views.loading import ViewRequest
 from channelstats.views.model import Page, Section, Table
+from channelstats.views.ranking import By, ranking
 
 _OF_ALL: Final = (
     figures.POSTERS,
@@ -31,7 +31,7 @@ _OF_ALL: Final = (
 _OF_PERSON: Final = (
     figures.MESSAGES,
     figures.WORDS,
-    figures.SHARE_OF_WORDS,
+    figures.SHARE_OF_MESSAGES,
     figures.REACTIONS,
     figures.REACTIONS_GIVEN,
     figures.ANSWERS,
@@ -60,7 +60,7 @@ def view(request: ViewRequest) -> Page:
             tiles=tiles(scope, *_OF_PERSON),
         )
     return request.page(
-        "Who writes how much and gets how much back, most words first.",
+        "Who writes how much and gets how much back, most messages first.",
         Section.of(people_table(request)),
         *_only_answered(request),
         tiles=tiles(scope, *_OF_ALL),
@@ -70,27 +70,17 @@ def view(request: ViewRequest) -> Page:
 def people_table(request: ViewRequest, most: int | None = None) -> Table:
     """Everybody who posted, or the first so many; or the person chosen."""
     scope = request.scope
-    everybody = scope.authors
     # As many as the tiles count. Who only got replies is in a table of their own.
-    found = everybody.filter(slack_uid=scope.person) if scope.person else everybody.filter(_POSTED)
-    rows = found[:most].select(
-        rank="rank",
-        person="slack_uid",
-        messages="m",
-        words="w",
-        share=AUTHOR_FIGURES["percent_of_words"].column().shown(),
-        reactions="reactions",
-        reactions_given="reactions_given",
-        answers="thread_messages",
-        change=scope.changes(Formula("w")),
-    )
-    whole = "people" if rows.height < found.height else ""
-    title = "People with the most words" if whole else "This person" if scope.person else "People"
+    chosen = pl.col("slack_uid") == scope.person if scope.person else _POSTED
+    metrics = ("messages", "words", "share", "reactions", "reactions_given", "answers", "change")
     received = {
         "reactions": figures.REACTIONS_RECEIVED,
         "reactions_given": figures.at_least(figures.REACTIONS_GIVEN, scope.now.whole),
     }
-    return table("people", title, rows, received, bar="words", whole=whole)
+    title = "This person" if scope.person else ""
+    return ranking(
+        request, By.PERSON, "rank", *metrics, title=title, where=chosen, most=most, called=received
+    )
 
 
 def _only_answered(request: ViewRequest) -> list[Section]:

@@ -29,7 +29,7 @@ from channelstats.views.people import partner_table
 _FIGURES: Final = (
     figures.MESSAGES,
     figures.WORDS,
-    figures.SHARE_OF_WORDS,
+    figures.SHARE_OF_MESSAGES,
     figures.ANSWERS_GIVEN,
     figures.ANSWERS,
     figures.FIRST_REPLY,

@@ -20,10 +20,10 @@ def summary(request: ViewRequest, *, is_own: bool = False) -> Iterator[Line]:
         return
     messages = _span(scope, figures.MESSAGES, "message")
     if scope.person:
-        share = _span(scope, figures.SHARE_OF_WORDS)
+        share = _span(scope, figures.SHARE_OF_MESSAGES)
         where = " in this channel" if request.choice.channel else ""
         who: str | Span = "You" if is_own else Span(scope.person, Kind.PERSON, notify=False)
-        yield (who, " wrote ", messages, ", ", share, f" of all words{where}.")
+        yield (who, " wrote ", messages, ", ", share, f" of all messages{where}.")
         got = _span(scope, figures.ANSWERS, "reply"), _span(scope, figures.REACTIONS, "reaction")
         yield ("Others gave ", got[0], " and ", got[1], ".")
         return
