@@ -1,5 +1,7 @@
-"""How right To do is: `python -m bench.channelstats.judged`, on constructed conversations of four
-styles, see `support.channelstats.judged`.
+"""How right To do is, on constructed conversations of four styles, see
+`support.channelstats.judged`:
+
+    PYTHONPATH=tests python -m bench.channelstats.judged
 """
 
 import argparse

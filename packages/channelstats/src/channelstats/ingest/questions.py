@@ -172,44 +172,47 @@ def _read_words() -> dict[str, frozenset[str]]:
 
 
 _WORDS: Final = _read_words()
-_ANYWHERE: Final = {
-    Sign.TO_ALL: _WORDS["to_all"],
-    Sign.THANKS: _WORDS["thanks"],
-    Sign.SETTLED: _WORDS["settled"],
-    Sign.REPLIES: _WORDS["replies"],
-    Sign.LAUGHS: _WORDS["laughs"],
-}
-_FIRST: Final = {
-    Sign.TO_ALL: _WORDS["to_all_first"],
-    Sign.AGREES: _WORDS["agrees_first"],
-    Sign.REPLIES: _WORDS["replies_first"],
-}
-_SOMEWHERE: Final = frozenset[str]().union(*_ANYWHERE.values())
+# Whole numbers, as flags take ten times as long, and this is done for every message.
+_TO_ALL, _SETTLED_SIGN, _REPLIES = int(Sign.TO_ALL), int(Sign.SETTLED), int(Sign.REPLIES)
+_ANYWHERE: Final = (
+    (_TO_ALL, _WORDS["to_all"]),
+    (int(Sign.THANKS), _WORDS["thanks"]),
+    (_SETTLED_SIGN, _WORDS["settled"]),
+    (_REPLIES, _WORDS["replies"]),
+    (int(Sign.LAUGHS), _WORDS["laughs"]),
+)
+_FIRST: Final = (
+    (_TO_ALL, _WORDS["to_all_first"]),
+    (int(Sign.AGREES), _WORDS["agrees_first"]),
+    (_REPLIES, _WORDS["replies_first"]),
+)
+_WANTS_YES: Final = int(Sign.WANTS_YES)
+_SOMEWHERE: Final = frozenset[str]().union(*(words for _, words in _ANYWHERE))
+_FOUND_WORDS: Final = frozenset({"figured", "found", "got", "mind"})
 _FOUND_OUT: Final = re.compile(r"\b(?:figured (?:it )?out|found it|got it|never mind)\b")
 _NAMED_FIRST: Final = re.compile(r"\W*\w+\W+<@")
 
 
-def signs(text: str) -> Sign:
-    """The kinds of words that a text has, in its first characters."""
+def signs(text: str) -> int:
+    """The kinds of words that a text has, in its first characters: see `Sign`."""
     lower = text[:_READ].lower().replace("\u2019", "'")
     words = lower.translate(_SIGNS_AROUND).split()
-    found = Sign(0)
     if not words:
-        return found
+        return 0
+    found, first = 0, words[0]
     if not _SOMEWHERE.isdisjoint(words):
-        for sign, some in _ANYWHERE.items():
+        for sign, some in _ANYWHERE:
             if not some.isdisjoint(words):
                 found |= sign
-    first = words[0]
-    for sign, some in _FIRST.items():
+    for sign, some in _FIRST:
         if first in some:
             found |= sign
     if first in _WORDS["speaker_first"] and not _WORDS["replies_first"].isdisjoint(words[1:3]):
-        found |= Sign.REPLIES
-    if found & Sign.TO_ALL and _NAMED_FIRST.match(lower):  # `hi <@U1>`
-        found &= ~Sign.TO_ALL
+        found |= _REPLIES
+    if found & _TO_ALL and _NAMED_FIRST.match(lower):  # `hi <@U1>`
+        found &= ~_TO_ALL
     if words[-1] in _WORDS["tag_last"] and lower.rstrip().endswith("?"):
-        found |= Sign.WANTS_YES
-    if _FOUND_OUT.search(lower):
-        found |= Sign.SETTLED
+        found |= _WANTS_YES
+    if not _FOUND_WORDS.isdisjoint(words) and _FOUND_OUT.search(lower):
+        found |= _SETTLED_SIGN
     return found

@@ -228,7 +228,7 @@ def row_of(message: SlackMessage, origin: Origin, people: People = EVERYBODY) ->
     if message.replies and not row.is_reply:
         _add_replies(row, message.replies, people)
     if text and not row.is_threaded:  # in a thread nobody has to find out who talks to whom
-        row.signs = int(signs(text))
+        row.signs = signs(text)
     if message.files or message.file:
         files = (*(message.files or ())[:_MOST_FILES], message.file)
         row.files = encode_json([about_file(file, people) for file in files if file is not None])
