@@ -126,7 +126,7 @@ $(VENV)/bin/python:
 	  github.com/letsencrypt/pebble/v2/cmd/pebble github.com/letsencrypt/pebble/v2/cmd/pebble-challtestsrv
 
 .tools/senders/rust: tests/senders/rust/src/main.rs tests/senders/rust/Cargo.toml
-	@echo "Building web-push of Rust in .tools (once; ten minutes) …"
+	@echo "Building web-push of Rust in .tools (once; some minutes) …"
 	@mkdir -p $(@D)/build && cp -r tests/senders/rust $(@D)/build/
 	@cd $(@D)/build/rust && cargo build --quiet --release && cp target/release/sender $(CURDIR)/$@
 

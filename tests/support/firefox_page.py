@@ -68,6 +68,9 @@ self.addEventListener("push", (event) => {
   const [, title] = event.data?.text().match(/^show: (.*)/) ?? [];
   if (title) event.waitUntil(registration.showNotification(title));
 });
+self.addEventListener("notificationclick", (event) => {
+  event.waitUntil(report("click", event.notification.title));
+});
 self.addEventListener("pushsubscriptionchange", (event) => event.waitUntil(report("lost", "")));
 """
 
@@ -80,7 +83,8 @@ class PushEvent:
     number: int
     scope: str
     kind: str
-    """`data`, `empty`, or `lost` for a subscription that the browser dropped."""
+    """`data`, `empty`, `lost` for a subscription that the browser dropped, or `click` on a
+    notification."""
     body: bytes
 
 

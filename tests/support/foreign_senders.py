@@ -25,7 +25,7 @@ def node() -> list[str]:
 
 
 def compiled(name: str, library: str, install: str) -> list[str]:
-    """Not missing in CI either: Debian's Go is too old for the library, and Rust compiles for ten
+    """May be missing in CI too: Debian's Go is too old for the library, and Rust compiles for some
     minutes.
     """
     program = shutil.which(str(SENDERS / name))
@@ -45,11 +45,6 @@ def rust() -> list[str]:
 PROGRAMS = (node, go, rust)
 
 
-def signs(program: list[str]) -> bool:
-    """That of Rust leaves the port out of the audience, so here it sends without VAPID."""
-    return Path(program[0]).name != "rust"
-
-
 def send(
     program: list[str],
     trusted: Path,
@@ -65,8 +60,8 @@ def send(
     wanted = {
         "subscription": subscription,
         "ttl": ttl,
-        "publicKey": key.public if signs(program) else None,
-        "privateKey": key.private if signs(program) else None,
+        "publicKey": key.public,
+        "privateKey": key.private,
         **more,
     }
     done = subprocess.run(

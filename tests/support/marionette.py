@@ -72,6 +72,25 @@ class Marionette:
         self.command("WebDriver:ExecuteScript", script=script, args=[base64_text])
         self.command("Marionette:SetContext", value="content")
 
+    def click_notification(self, title: str) -> None:
+        """Click on a notification, once it is shown: a window of Firefox's own, as there is no
+        desktop that would show it. A script takes the place of the mouse.
+        """
+        self.command("Marionette:SetContext", value="chrome")
+        script = """
+            const [title] = arguments;
+            const isIt = (shown) =>
+                shown.gIsActive && shown.document.getElementById("alertTitleLabel").value === title;
+            return (async () => {
+                let alert;
+                while (!(alert = [...Services.wm.getEnumerator("alert:alert")].find(isIt)))
+                    await new Promise((done) => setTimeout(done, 20));
+                alert.document.getElementById("alertBox").click();
+            })();
+        """
+        self.command("WebDriver:ExecuteScript", script=script, args=[title])
+        self.command("Marionette:SetContext", value="content")
+
     def goto(self, url: str) -> None:
         """Open a URL and wait until it is loaded."""
         self.command("WebDriver:Navigate", url=url)

@@ -2,7 +2,7 @@
 use serde::Deserialize;
 use web_push::{
     ContentEncoding, IsahcWebPushClient, SubscriptionInfo, Urgency, VapidSignatureBuilder,
-    WebPushClient, WebPushMessageBuilder,
+    WebPushClient, WebPushError::*, WebPushMessageBuilder,
 };
 
 #[derive(Deserialize)]
@@ -33,12 +33,19 @@ async fn main() {
         _ => (),
     }
     if let Some(key) = wanted.private_key {
-        let signer = VapidSignatureBuilder::from_base64(&key, &wanted.subscription).unwrap();
+        let mut signer = VapidSignatureBuilder::from_base64(&key, &wanted.subscription).unwrap();
+        // By itself it leaves out the port.
+        let origin: Vec<&str> = wanted.subscription.endpoint.splitn(4, '/').take(3).collect();
+        signer.add_claim("aud", origin.join("/"));
         builder.set_vapid_signature(signer.build().unwrap());
     }
     let client = IsahcWebPushClient::new().unwrap();
     match client.send(builder.build().unwrap()).await {
         Ok(()) => println!("201"),
+        Err(
+            Unauthorized(info) | BadRequest(info) | EndpointNotValid(info) | Other(info)
+            | ServerError { info, .. },
+        ) => println!("{}", info.code),
         Err(error) => println!("{error:?}"),
     }
 }
