@@ -25,15 +25,15 @@ KEY = "Mghht5Ko9NLO4SPnxMb5vKuetGLJc743-6TUfE_je_A="
 # ── The table ─────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
-def test_an_option_has_help_a_default_and_commands(option: Option) -> None:
-    assert len(option.help) > 15
-    assert not option.help.endswith(".")
-    assert option.value_type.expected
-    assert option.group
-    assert option.default_text or option.default not in ("", None, ())
-    assert set(option.commands) <= {*ALL_COMMANDS, *SHELL_TOOLS}
-    assert set(option.commands) & set(DAEMONS)
+def test_every_option_has_help_a_default_and_commands() -> None:
+    for option in OPTIONS:
+        assert len(option.help) > 15, option
+        assert not option.help.endswith("."), option
+        assert option.value_type.expected, option
+        assert option.group, option
+        assert option.default_text or option.default not in ("", None, ()), option
+        assert set(option.commands) <= {*ALL_COMMANDS, *SHELL_TOOLS}, option
+        assert set(option.commands) & set(DAEMONS), option
 
 
 def runtime_types(hint: object) -> tuple[type, ...]:

@@ -134,13 +134,8 @@ COMMANDS = {
 }
 
 
-CASES = [
-    (file, row, command)
-    for file, rows in TABLES.items()
-    for row in rows
-    for command in COMMANDS[file]
-]
-"""Each option with each of the original's daemons that reads its file."""
+CASES = [(file, command) for file, commands in COMMANDS.items() for command in commands]
+"""Each file with each of the original's daemons that reads it."""
 
 
 @pytest.fixture(autouse=True)
@@ -149,44 +144,44 @@ def resolvable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("autopush.settings.options.ipv4_address", lambda _: "192.0.2.7")
 
 
-@pytest.mark.parametrize(("file", "row", "command"), CASES)
+@pytest.mark.parametrize(("file", "command"), CASES)
 def test_each_option_of_the_original_takes_effect_or_is_named(
-    sources: SettingSources, file: IniFile, row: Row, command: str
+    sources: SettingSources, file: IniFile, command: str
 ) -> None:
-    path = sources.write("weak", f"\n{row.option} = {row.text}\n", file)
     files = (IniFile.SHARED, IniFile(command))
-    environ = {"SSL_KEY": "key.pem"} if row.option == "client_certs" else {}
-    loaded = sources.load({}, environ, command=command, files=files)
-    path.unlink()
-    if row.value is GONE:
-        named = [words for words in loaded.warnings if words.startswith(f"{path}:2: {row.option} ")]
-        assert len(named) == 1
-        assert not hasattr(loaded.settings, row.option)
-    else:
-        assert getattr(loaded.settings, row.option) == row.value
-        assert row.value != getattr(Settings(command=command), row.option)
-        assert loaded.settings.sources[row.option].place == f"{path}:2"
+    for row in TABLES[file]:
+        path = sources.write("weak", f"\n{row.option} = {row.text}\n", file)
+        loaded = sources.load({}, needed(row), command=command, files=files)
+        if row.value is GONE:
+            start = f"{path}:2: {row.option} "
+            assert [words.startswith(start) for words in loaded.warnings].count(True) == 1, row
+            assert not hasattr(loaded.settings, row.option), row
+        else:
+            assert getattr(loaded.settings, row.option) == row.value, row
+            assert row.value != getattr(Settings(command=command), row.option), row
+            assert loaded.settings.sources[row.option].place == f"{path}:2", row
 
 
-@pytest.mark.parametrize(
-    ("row", "command"), [(row, command) for _, row, command in CASES if row.variable]
-)
+@pytest.mark.parametrize(("file", "command"), CASES)
 def test_each_variable_of_the_original_takes_effect_or_is_named(
-    sources: SettingSources, row: Row, command: str
+    sources: SettingSources, file: IniFile, command: str
 ) -> None:
-    environ = {row.variable: row.text}
-    if row.option == "client_certs":
-        environ["SSL_KEY"] = "key.pem"
-    loaded = sources.load({}, environ, command=command)
-    if row.value is GONE:
-        assert any(f"variable {row.variable} is ignored" in words for words in loaded.warnings)
-    else:
-        assert getattr(loaded.settings, row.option) == row.value
-        assert loaded.settings.sources[row.option].place == row.variable
+    for row in (row for row in TABLES[file] if row.variable):
+        loaded = sources.load({}, {**needed(row), row.variable: row.text}, command=command)
+        if row.value is GONE:
+            ignored = f"variable {row.variable} is ignored"
+            assert any(ignored in words for words in loaded.warnings), row
+        else:
+            assert getattr(loaded.settings, row.option) == row.value, row
+            assert loaded.settings.sources[row.option].place == row.variable, row
+
+
+def needed(row: Row) -> dict[str, str]:
+    return {"SSL_KEY": "key.pem"} if row.option == "client_certs" else {}
 
 
 def test_no_option_of_the_original_is_left_out_here() -> None:
-    rows = [row for _, row, _ in CASES]
+    rows = [row for table in TABLES.values() for row in table]
     assert VARIABLES.keys() - {"sentry_dsn"} <= {row.option for row in rows if row.variable}
     assert OBSOLETE.keys() <= {row.option for row in rows}
 

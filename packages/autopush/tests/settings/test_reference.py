@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from autopush.settings import OPTIONS, Option, Settings
+from autopush.settings import OPTIONS, Settings
 from autopush.settings.declaration import IniFile
 from autopush.settings.reference import (
     option_anchor,
@@ -26,20 +26,17 @@ OPTION_LINES = [
 ]
 
 
-@pytest.mark.parametrize("option", OPTIONS)
-def test_an_option_has_a_row_with_its_flag_and_variables(option: Option) -> None:
-    [row] = [
-        line
-        for line in REFERENCE.splitlines()
-        if line.startswith(f"| [**`{option.name}`**]{{#{option_anchor(option.name)}}}<br>")
-    ]
-    assert option.flag in row
-    assert all(f"`{variable}`" in row for variable in option.env)
-    assert row.replace(r"\|", "").count("|") == 4
+def test_every_option_has_a_row_with_its_flag_and_variables() -> None:
+    for option in OPTIONS:
+        start = f"| [**`{option.name}`**]{{#{option_anchor(option.name)}}}<br>"
+        [row] = [line for line in REFERENCE.splitlines() if line.startswith(start)]
+        assert all(words in row for words in (option.flag, *(f"`{each}`" for each in option.env)))
+        assert row.replace(r"\|", "").count("|") == 4, row
 
 
 def test_every_option_is_in_one_sample_file_and_port_in_those_of_both_daemons() -> None:
     for option in OPTIONS:
+        assert TOML_SAMPLE.count(f"\n#{option.name} = ") == 1
         files = {file for file, line in OPTION_LINES if line.startswith(f"{option.name} =")}
         both = {IniFile.CONNECTION, IniFile.ENDPOINT}
         assert files == (both if option.name == "port" else {option.file})
@@ -56,30 +53,28 @@ def test_sample_files_as_they_are_change_nothing(sources: SettingSources) -> Non
     assert sources.load() == defaults(sources)
 
 
-@pytest.mark.parametrize(("file", "line"), OPTION_LINES)
-def test_a_line_of_a_sample_file_without_its_comment_sign_states_the_default(
-    sources: SettingSources, file: IniFile, line: str
+@pytest.mark.parametrize("file", IniFile)
+def test_the_lines_of_a_sample_file_without_comment_signs_state_the_defaults(
+    sources: SettingSources, file: IniFile
 ) -> None:
-    sources.write("weak", SAMPLES[file].replace(f"\n#{line}\n", f"\n{line}\n"), file)
-    assert f"\n{line}\n" in (sources.folder / "weak" / file.file_name).read_text()
-    assert sources.load() == defaults(sources)
+    sources.write("weak", uncommented(SAMPLES[file]), file)
+    given = {line.partition(" =")[0] for each, line in OPTION_LINES if each is file}
+    assert_defaults_are_given(sources, given)
 
 
-@pytest.mark.parametrize("option", OPTIONS)
-def test_a_line_of_the_toml_sample_without_its_comment_sign_states_the_default(
-    sources: SettingSources, option: Option
-) -> None:
-    text, changed = re.subn(rf"(?m)^#{option.name} = ", f"{option.name} = ", TOML_SAMPLE)
-    assert changed == 1
-    sources.write_toml("weak", text)
-    assert sources.load() == defaults(sources)
-
-
-def test_the_whole_toml_sample_without_comment_signs_states_the_defaults(
+def test_the_lines_of_the_toml_sample_without_comment_signs_state_the_defaults(
     sources: SettingSources,
 ) -> None:
-    sources.write_toml("weak", re.sub(r"(?m)^#(?=[a-z])", "", TOML_SAMPLE))
+    sources.write_toml("weak", uncommented(TOML_SAMPLE))
+    assert_defaults_are_given(sources, {option.name for option in OPTIONS})
+
+
+def uncommented(sample: str) -> str:
+    return re.sub(r"(?m)^#(?=[a-z])", "", sample)
+
+
+def assert_defaults_are_given(sources: SettingSources, names: set[str]) -> None:
     loaded = sources.load()
     assert loaded == defaults(sources)
-    given = {option.name for option in OPTIONS if not option.default_text}
-    assert loaded.settings.sources.keys() >= given
+    computed = {option.name for option in OPTIONS if option.default_text}
+    assert loaded.settings.sources.keys() >= names - computed
