@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from support.cases import cases
 from support.paths import PACKAGES, ROOT
 
 pytestmark = pytest.mark.timeout(600)
@@ -193,7 +194,7 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> Environment:
     return Environment(tmp_path_factory.mktemp("venv"), offline=True)
 
 
-@pytest.mark.parametrize("line", FROM_CHECKOUT)
+@cases("line", FROM_CHECKOUT)
 def test_a_line_for_a_checkout_names_the_base_layer_too(line: str) -> None:
     folders = {word.partition("[")[0] for word in shlex.split(line)[2:]}
     assert "packages/keytables" in folders

@@ -5,9 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autopush.hosts import canonical_host, canonical_url, origin_of
+from support.cases import cases
 
 
-@pytest.mark.parametrize(
+@cases(
     ("host", "canonical"),
     [
         ("push.example", "push.example"),
@@ -45,7 +46,7 @@ def test_a_host_has_one_spelling(host: str, canonical: str) -> None:
     assert canonical_host(canonical) == canonical
 
 
-@pytest.mark.parametrize(
+@cases(
     "host",
     [
         "",
@@ -95,7 +96,7 @@ def test_a_url_is_made_canonical_up_to_its_path(url: str, prefix: str) -> None:
 # ── origins ──────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(
+@cases(
     ("url", "origin"),
     [
         ("https://push.example", "https://push.example"),
@@ -113,7 +114,7 @@ def test_an_origin_has_one_spelling(url: str, origin: str) -> None:
     assert origin_of(url) == origin
 
 
-@pytest.mark.parametrize(
+@cases(
     "url", ["", "push.example", "/path", "mailto:a@b.c", "https://", "http://a:99999", "http://[::"]
 )
 def test_what_has_no_origin_is_refused(url: str) -> None:

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from autopush.shown import MAX_SHOWN, shown, span
 from autopush.webpush.tokens import new_key
+from support.cases import cases
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(),
@@ -49,7 +50,7 @@ def test_no_key_is_shown_whatever_is_around_it(before: str, after: str) -> None:
         json.dumps(shown(value))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("seconds", "text"),
     [(0, "0 s"), (119, "119 s"), (120, "2 min"), (7199, "119 min"), (86_400, "24 h"), (2e5, "2 d")],
 )

@@ -13,6 +13,7 @@ from autopush.acme.renewal import (
     reason_to_order,
     wanted_key,
 )
+from support.cases import cases
 
 DAY = 86_400.0
 WANTED = WantedCertificate(("a.example", "b.example"), "https://directory.example/")
@@ -40,7 +41,7 @@ def test_the_directory_decides_when_but_not_the_last_tenth(
     assert certificate().renew_at(suggested) == renewed
 
 
-@pytest.mark.parametrize(
+@cases(
     ("present", "issued_by", "suggested", "day", "reason"),
     [
         (None, "", None, 1, "there is none"),

@@ -8,6 +8,7 @@ import pytest
 
 from autopush.api.app import EXPOSED
 from keytables import KeyTuple, Unavailable
+from support.cases import cases
 from support.connection_harness import UAID, WEBSOCKET, Harness
 from support.endpoint_harness import Endpoint, headers_of, refusal
 
@@ -207,9 +208,7 @@ async def test_other_pages_may_be_read_by_any_origin(endpoint: Endpoint, path: s
     assert cors_of(headers) == {f"{CORS}allow-origin": "*", f"{CORS}expose-headers": EXPOSED}
 
 
-@pytest.mark.parametrize(
-    "name", ["Location", "TTL", "Link", "Retry-After", "WWW-Authenticate", "ETag", "Allow"]
-)
+@cases("name", ["Location", "TTL", "Link", "Retry-After", "WWW-Authenticate", "ETag", "Allow"])
 def test_web_pages_may_read_every_header_that_a_client_needs(name: str) -> None:
     assert name.lower() in EXPOSED.split(",")
 

@@ -1,9 +1,8 @@
 """Ports that are not public answer to names of this machine, to which no web page can lead."""
 
-import pytest
-
 from autopush.api.browsers import for_own_names
 from autopush.net.http_messages import Request, Response
+from support.cases import cases
 
 HANDLER = for_own_names(["Push.Example.", "node"], lambda _: Response(200))
 
@@ -14,7 +13,7 @@ def status(**headers: str) -> int:
     return answer.status
 
 
-@pytest.mark.parametrize(
+@cases(
     "host",
     [
         *("127.0.0.1:8081", "127.0.0.1", "[::1]:8081", "[2001:db8::1]", "192.0.2.7:8081"),
@@ -28,7 +27,7 @@ def test_addresses_local_names_and_own_names_are_served(host: str) -> None:
     assert status() == 200, "no browser leaves it out"
 
 
-@pytest.mark.parametrize(
+@cases(
     "host",
     [
         *(

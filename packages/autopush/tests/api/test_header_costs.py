@@ -14,8 +14,6 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any
 
-import pytest
-
 import autopush.api
 import autopush.net
 import autopush.protocol
@@ -44,6 +42,7 @@ from autopush.webpush.headers import (
 from autopush.webpush.syntax import without_padding
 from autopush.webpush.tokens import RegistrationSecrets
 from autopush.webpush.vapid import Verifier
+from support.cases import cases
 
 KEYS = "sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="
 UPGRADE = {"upgrade": "websocket", "connection": "Upgrade", "sec-websocket-version": "13"} | {
@@ -180,7 +179,7 @@ def steps(parse: Callable[[str], object], text: str) -> int:
     return count
 
 
-@pytest.mark.parametrize("name", PARSERS)
+@cases("name", PARSERS)
 def test_twice_the_length_takes_at_most_twice_the_steps(name: str) -> None:
     parse = PARSERS[name]
     for piece in PIECES:

@@ -13,6 +13,7 @@ from autopush.settings.value_types import Rate
 from autopush.telemetry.metric_table import MATRIX_NOTIFICATION
 from autopush.webpush.syntax import decode_base64url
 from keytables import Unavailable
+from support.cases import cases
 from support.connection_harness import CHANNEL, ENDPOINT, OTHER, Harness
 from support.endpoint_harness import MAX_DATA, Endpoint, headers_of, refusal
 from support.recorded import recorded
@@ -150,7 +151,7 @@ async def test_of_changed_counts_only_the_last_waits_and_events_all_do(
     assert [each["notification"]["counts"]["unread"] for each in waiting] == [1, 2, 2]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("notification", "is_event"),
     [
         ({"event_id": "$1:example.org", "room_id": "!1:example.org"}, True),

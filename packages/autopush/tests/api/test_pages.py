@@ -15,6 +15,7 @@ from autopush.net.http_messages import Request, Response
 from autopush.protocol import messages, session
 from autopush.version import VERSION
 from autopush.webpush.errors import ERRORS, Errno, reason_phrase
+from support.cases import cases
 from support.connection_harness import Harness
 from support.endpoint_harness import Endpoint, headers_of
 
@@ -146,7 +147,7 @@ def test_every_static_file_is_served_with_its_type() -> None:
         assert (response.content_type or "").startswith(types[name.rpartition(".")[2]])
 
 
-@pytest.mark.parametrize(
+@cases(
     ("method", "path"),
     [
         ("GET", "/start/"),
@@ -253,8 +254,8 @@ def contrast(one: str, other: str) -> float:
     return (light + 0.05) / (dark + 0.05)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize(
+@cases("scheme", ["light", "dark"])
+@cases(
     ("front", "ground", "least"),
     [
         ("text", "ground", 4.5),
@@ -293,7 +294,7 @@ def text_of_page() -> str:
     return text_of(start_page(), "/errors")
 
 
-@pytest.mark.parametrize("kind", ERRORS.values())
+@cases("kind", ERRORS.values())
 def test_every_error_has_a_section_under_its_anchor_and_a_row_that_leads_to_it(
     kind: Errno,
 ) -> None:

@@ -18,6 +18,7 @@ from autopush.webpush.errors import Errno
 from autopush.webpush.notification import Notification
 from autopush.webpush.tokens import ReceiptSubscription, parse_message_id
 from keytables import Unavailable
+from support.cases import cases
 from support.connection_harness import CHANNEL, ENDPOINT, NODE, OTHER, UAID, Harness, UserAgent
 from support.endpoint_harness import AES128GCM, Endpoint, headers_of, refusal
 from support.fake_transport import FakeTransport
@@ -376,7 +377,7 @@ async def test_who_sends_to_another_endpoint_does_not_add_to_an_anonymous_subscr
     assert len(await receipts(endpoint, subscription_of(first))) == 1
 
 
-@pytest.mark.parametrize(
+@cases(
     ("link", "target"),
     [
         ('<https://a/r/1>; rel="{}"', "https://a/r/1"),

@@ -18,6 +18,7 @@ from autopush.telemetry.metric_table import REQUEST_REFUSED
 from autopush.webpush.errors import Errno, PushError
 from autopush.webpush.tokens import EndpointTokens
 from keytables import Throttled, Unavailable
+from support.cases import cases
 from support.connection_harness import CHANNEL, ENDPOINT, ERRORS, UAID, Harness
 from support.endpoint_harness import AES128GCM, Endpoint, headers_of
 from support.log_lines import LogFile
@@ -248,7 +249,7 @@ async def test_no_line_holds_an_endpoint_a_message_id_a_uaid_or_a_credential(
         assert secret not in lines.text
 
 
-@pytest.mark.parametrize(
+@cases(
     ("path", "shown"),
     [
         ("/", "/"),

@@ -8,6 +8,7 @@ from autopush.api import responses
 from autopush.api.responses import ErrorResponses
 from autopush.webpush.errors import Errno, PushError
 from keytables import Unconfirmed
+from support.cases import cases
 from support.connection_harness import ERRORS
 from support.endpoint_harness import headers_of, refusal
 
@@ -27,7 +28,7 @@ def test_text_is_utf_8() -> None:
     assert headers_of(response) == {"x": "y", "content-type": "text/plain; charset=utf-8"}
 
 
-@pytest.mark.parametrize("errno", list(Errno))
+@cases("errno", list(Errno))
 def test_every_refusal_has_the_documented_shape(errno: Errno) -> None:
     response = ERROR_RESPONSES.of(PushError(errno, "what is wrong"))
     assert refusal(response)[1] == errno
@@ -53,7 +54,7 @@ def test_an_error_of_the_http_server_has_the_same_shape(status: int, errno: int)
     assert json.loads(response.body)["message"] == "what is wrong"
 
 
-@pytest.mark.parametrize("status", [400, 405, 408, 411, 414, 431, 501, 505])
+@cases("status", [400, 405, 408, 411, 414, 431, 501, 505])
 def test_an_http_error_without_errno_has_null(status: int) -> None:
     response = ERROR_RESPONSES.of_protocol(status, "what is wrong")
     document = json.loads(response.body)

@@ -8,6 +8,7 @@ from autopush.net.http_messages import Request, Response
 from autopush.webpush.errors import PushError
 from autopush.webpush.notification import MAX_VERSION
 from keytables import Throttled, Unavailable
+from support.cases import cases
 from support.connection_harness import CHANNEL, ENDPOINT, OTHER_NODE, UAID, Harness
 from support.endpoint_harness import MAX_DATA, Endpoint, headers_of, refusal
 
@@ -126,7 +127,7 @@ async def test_without_a_body_the_query_counts(harness: Harness, endpoint: Endpo
     assert harness.stored_updates() == {CHANNEL: 8}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("form", "update"),
     [
         (b"version=12&data=text", (12, "text")),
@@ -150,7 +151,7 @@ def test_a_form_is_read_as_the_original_reads_it(
     assert read_update(form, NOW) == update
 
 
-@pytest.mark.parametrize(
+@cases(
     "form",
     [
         b"version=1x",

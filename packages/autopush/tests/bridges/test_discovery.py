@@ -12,6 +12,7 @@ from autopush import bridges
 from autopush.bridges import discovery
 from autopush.bridges.discovery import configured_routers, load_routers
 from autopush.settings import OPTIONS, Settings, StartupError
+from support.cases import cases
 from support.clocks import ManualClock
 
 SECRET = "sesame-0123456789"
@@ -95,9 +96,7 @@ def test_two_packages_that_offer_the_same_router_are_named(install: Install) -> 
     )
 
 
-@pytest.mark.parametrize(
-    "name", sorted({"webpush", "simplepush"} | {row.bridge for row in OPTIONS if row.bridge})
-)
+@cases("name", sorted({"webpush", "simplepush"} | {row.bridge for row in OPTIONS if row.bridge}))
 def test_a_router_of_another_package_cannot_take_the_place_of_an_own_one(name: str) -> None:
     assert refusal(settings(**{name: {}})) == (
         f"routers: '{name}' is a router type of autopush itself"

@@ -16,6 +16,7 @@ from autopush.bridges.gcm import FcmLegacyRouter
 from autopush.settings import Settings, StartupError
 from keytables import Value
 from support.bridged_device import BridgedDevice
+from support.cases import cases
 from support.clocks import ManualClock
 from support.connection_harness import UAID
 from support.endpoint_harness import headers_of
@@ -62,7 +63,7 @@ async def registered(device: BridgedDevice, token: str) -> BridgedDevice:
 # ── Configuration and registration ──────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(
+@cases(
     ("settings", "message"),
     [
         (Settings(fcm_auth=KEY), "fcm_auth needs fcm_senderid"),

@@ -30,6 +30,7 @@ from autopush.commands.checks import (
 from autopush.keys import save_keys, service_keys
 from autopush.settings import Settings
 from autopush.version import VERSION
+from support.cases import cases
 from support.certificates import self_signed
 from support.checks import NOW, findings, given, subject
 
@@ -231,7 +232,7 @@ async def test_the_cas_of_other_nodes_must_be_readable(pem: Path, tmp_path: Path
     assert "a secret" not in text
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "host", "matches"),
     [
         ("push.example.org", "PUSH.example.org", True),
@@ -341,7 +342,7 @@ EVERYWHERE = "the internal port listens on every interface: node.invalid"
 UNREACHABLE = "nodes on other machines cannot reach http://"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("settings", "warning"),
     [
         (Settings(), ""),

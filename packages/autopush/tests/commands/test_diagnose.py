@@ -26,6 +26,7 @@ from autopush.store.users import UserRecord
 from autopush.webpush.identifiers import CHANNELS_ROW
 from autopush.webpush.tokens import Endpoint, EndpointTokens, KeyRing, key_hash, new_key
 from keytables import Engine, Item, Value
+from support.cases import cases
 from support.data_store import CHANNEL, DataStore, Run, uaid
 from support.node_server import node_at
 from support.service import service
@@ -315,7 +316,7 @@ def of_user(**changes: object) -> Facts:
     return replace(FACTS, user=replace(USER, **changes))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("facts", "rule", "words"),
     [
         (replace(FACTS, endpoint=None), Rule.TOKEN_OF_OTHER_KEYS, ""),
@@ -391,7 +392,7 @@ def test_every_answer_of_a_node_has_a_rule() -> None:
     assert Arrival.NEVER not in {rule.arrival for rule in rules}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("version", "endpoint", "is_simplepush", "fits"),
     [
         ("v1", ENDPOINT, False, True),
@@ -415,7 +416,7 @@ def test_a_token_is_accepted_with_its_own_version_only(
     assert (verdict.rule is Rule.OTHER_VERSION) is not fits
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "found"),
     [
         ("https://push.example/wpush/v2/abc", EndpointUrl(False, "v2", "abc")),

@@ -17,6 +17,7 @@ from autopush.commands.machine_checks import (
     file_system,
 )
 from autopush.settings import Settings
+from support.cases import cases
 from support.checks import findings
 
 KEY = "Mghht5Ko9NLO4SPnxMb5vKuetGLJc743-6TUfE_je_A="
@@ -33,7 +34,7 @@ broken
 """
 
 
-@pytest.mark.parametrize(
+@cases(
     ("folder", "kind"),
     [
         *(("/etc", "ext4"), ("/srv", "nfs4"), ("/srv/other", "nfs4"), ("/srv/push/a", "xfs")),

@@ -8,6 +8,7 @@ import pytest
 from autopush.commands.maintain import parse_list
 from autopush.settings import StartupError
 from keytables import Unavailable
+from support.cases import cases
 from support.data_store import DataStore, Run, month_table, next_month, uaid
 
 ROTATING = "AUTOPUSH_NO_TABLE_ROTATION"
@@ -272,7 +273,7 @@ def test_a_list_that_cannot_be_read_is_an_error(store: DataStore, run: Run) -> N
     assert err == "autopush: cannot read missing: No such file or directory\n"
 
 
-@pytest.mark.parametrize(
+@cases(
     "line",
     [uaid(1), DASHED, DASHED.upper(), f"  {uaid(1)}\t", f"{uaid(1)} # a phone", f"{{{DASHED}}}"],
 )

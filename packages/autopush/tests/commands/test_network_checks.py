@@ -32,6 +32,7 @@ from autopush.net.http_client import WEBSOCKET_CLOSE
 from autopush.settings import Settings
 from autopush.version import VERSION
 from autopush.webpush.errors import Errno
+from support.cases import cases
 from support.certificates import tls_pair
 from support.checks import NOW, answering, findings, json_response, subject
 from support.sockets import full_port, silent_port, unused_port
@@ -144,7 +145,7 @@ async def test_a_router_port_that_is_to_be_on_every_interface_is_a_warning() -> 
     assert (level, "router_port 8081 listens on every interface" in text) == ("WARN", True)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("body", "version"),
     [
         (b'{"status": "OK", "version": "1.33"}', "1.33"),
@@ -274,8 +275,8 @@ async def test_an_endpoint_node_checks_the_websocket_url_only_when_it_is_given()
 # ── Clock ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("ahead", [0, 4.9, 6, 29, 31, 86_400])
-@pytest.mark.parametrize("sign", [1, -1])
+@cases("ahead", [0, 4.9, 6, 29, 31, 86_400])
+@cases("sign", [1, -1])
 def test_a_clock_may_be_off_by_half_a_minute(ahead: float, sign: int) -> None:
     finding = judge_clock("the database", sign * ahead)
     level = "OK" if ahead < 5 else "WARN" if ahead <= 30 else "FAIL"

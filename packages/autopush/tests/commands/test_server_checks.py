@@ -10,6 +10,7 @@ from autopush.commands.store_checks import check_server, check_store, server_fin
 from autopush.settings import Settings
 from keytables.postgresql.inspection import ServerState, Standby, TableState, UnusedSlot
 from keytables.stores import PostgresUrl, open_engine, parse_store
+from support.cases import cases
 from support.checks import findings
 from support.clocks import ManualClock
 from support.postgres_servers import postgres
@@ -62,7 +63,7 @@ def test_what_is_no_trouble_is_no_warning(changes: dict[str, Any]) -> None:
     assert {finding.level for finding in found(**changes)} <= {Level.OK}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("changes", "level", "text"),
     [
         ({"version": 19}, Level.WARN, "PostgreSQL 19 is newer than this service"),

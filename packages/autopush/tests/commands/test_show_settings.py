@@ -17,6 +17,7 @@ from autopush.service import startup
 from autopush.settings import OPTIONS, Option, Settings
 from autopush.settings.declaration import DAEMONS, IniFile
 from autopush.settings.reference import render_sample, render_toml_sample
+from support.cases import cases
 from support.certificates import self_signed
 
 KEY = "Mghht5Ko9NLO4SPnxMb5vKuetGLJc743-6TUfE_je_A="
@@ -105,7 +106,7 @@ def test_a_default_that_is_not_known_yet_is_said_in_words(show: Show) -> None:
     assert (shown["value"], shown["default"]) == (None, key.default_text)
 
 
-@pytest.mark.parametrize("option", [option for option in OPTIONS if option.effective])
+@cases("option", [option for option in OPTIONS if option.effective])
 def test_what_a_computed_default_comes_to_is_a_value(option: Option) -> None:
     assert option.default_text
     assert option.effective is not None

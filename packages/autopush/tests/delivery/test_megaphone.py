@@ -11,6 +11,7 @@ from autopush.delivery.megaphone import BroadcastPoller, Megaphone, PollError
 from autopush.protocol.broadcasts import Broadcasts
 from autopush.telemetry.metric_table import MEGAPHONE_ERROR, MEGAPHONE_OK, POLL_ERRORS
 from autopush.telemetry.metrics import Metrics
+from support.cases import cases
 from support.certificates import tls_pair
 from support.megaphone_server import MegaphoneServer, megaphone_server
 from support.recorded import new_metrics, recorded
@@ -122,7 +123,7 @@ async def too_large(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) 
     await reader.read()
 
 
-@pytest.mark.parametrize("talk", [close_early, no_http, too_large])
+@cases("talk", [close_early, no_http, too_large])
 async def test_an_answer_that_breaks_off_is_no_http_or_is_too_large_is_io(talk: Talk) -> None:
     async with stream_server(talk) as (_, port):
         assert (await failure(f"http://127.0.0.1:{port}/"))[0] == "io"

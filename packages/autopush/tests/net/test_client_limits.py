@@ -13,6 +13,7 @@ from autopush.net.client_limits import (
     unmapped,
 )
 from autopush.net.http_messages import Request
+from support.cases import cases
 
 # ── Who the client is ─────────────────────────────────────────────────────────────────────────────
 
@@ -26,7 +27,7 @@ def client(peer: str, *forwarded: str, proxies: TrustedProxies | None = PROXIES)
     return Request("GET", "/", "", headers, peer, proxies=proxies).client_address
 
 
-@pytest.mark.parametrize(
+@cases(
     ("peer", "forwarded", "expected"),
     [
         (CLIENT, [], CLIENT),
@@ -82,7 +83,7 @@ def test_an_ipv4_address_is_shown_as_such_on_a_socket_of_ipv6() -> None:
     assert unmapped("192.0.2.1") == "192.0.2.1"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("address", "key"),
     [
         (CLIENT, CLIENT),
@@ -97,7 +98,7 @@ def test_limits_count_by_ipv4_address_and_by_network_of_ipv6(address: str, key: 
     assert PROXIES.limit_key(address) == key
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1", "10.1.2.3", "::1", "2001:db8:aa::1", "", "unix"])
+@cases("address", ["127.0.0.1", "10.1.2.3", "::1", "2001:db8:aa::1", "", "unix"])
 def test_trusted_proxies_and_unknown_addresses_have_no_limit_key(address: str) -> None:
     assert PROXIES.limit_key(address) == ""
 

@@ -27,6 +27,7 @@ from autopush.net.frames import (
     unmask,
 )
 from support import wire
+from support.cases import cases
 
 MAX = 70_000  # so that a message may need a 64-bit length
 
@@ -164,7 +165,7 @@ CASES: dict[str, tuple[bytes, list[Event]]] = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@cases("name", CASES)
 def test_a_stream_gives_the_same_events_wherever_it_is_cut(name: str) -> None:
     data, events = CASES[name]
     for chunks in splits(data):
@@ -241,14 +242,14 @@ SENDABLE = [*range(1000, 1004), *range(1007, 1015), 3000, 3999, 4000, 4774, 4999
 NOT_SENDABLE = [0, 1, 999, 1004, 1005, 1006, 1015, 1016, 1100, 2000, 2999, 5000, 65_535]
 
 
-@pytest.mark.parametrize("code", SENDABLE)
+@cases("code", SENDABLE)
 def test_close_codes_that_may_be_sent(code: int) -> None:
     assert may_be_sent(code)
     assert parse_close(code.to_bytes(2) + b"why") == (code, "why")
     assert close_frame(code, "why") == wire.server_close(code, b"why")
 
 
-@pytest.mark.parametrize("code", NOT_SENDABLE)
+@cases("code", NOT_SENDABLE)
 def test_close_codes_that_must_not_be_sent(code: int) -> None:
     assert not may_be_sent(code)
     with pytest.raises(FrameError) as caught:

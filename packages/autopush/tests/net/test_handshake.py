@@ -1,10 +1,10 @@
 """The opening handshake: what is accepted, and that all else is a 400 or 426 that says why."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from autopush.net.frames import HandshakeAnswer, answer_handshake
+from support.cases import cases
 
 GOOD = {
     "host": "push.example.com",
@@ -42,7 +42,7 @@ def test_the_example_of_the_rfc() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@cases(
     "changes",
     [
         {"upgrade": "WebSocket"},
@@ -60,7 +60,7 @@ def test_forms_that_are_accepted(changes: dict[str, str | None]) -> None:
     assert judge(changes).accepted
 
 
-@pytest.mark.parametrize(
+@cases(
     ("changes", "status", "named"),
     [
         ({"upgrade": None}, 426, "Upgrade"),
@@ -106,7 +106,7 @@ def test_a_426_says_what_to_upgrade_to_and_a_wrong_version_which_is_right() -> N
     assert ("Sec-WebSocket-Version", "13") in old.headers
 
 
-@pytest.mark.parametrize(
+@cases(
     ("offer", "supported", "chosen"),
     [
         ("push-notification", ("push-notification",), "push-notification"),

@@ -6,6 +6,7 @@ import pytest
 
 from autopush.net.http_messages import Limits, Request, Response, Upgrade
 from autopush.net.http_parser import RequestParser
+from support.cases import cases
 from support.http_shell import MAX_BODY, Shell, echo, read_answers, receive, serving
 from support.referents import held_by
 
@@ -100,7 +101,7 @@ REFUSED: dict[str, tuple[int, bytes]] = {
 }
 
 
-@pytest.mark.parametrize(
+@cases(
     ("what", "size"),
     [
         (what, size)
@@ -127,7 +128,7 @@ def test_is_refused_and_the_connection_closed(what: str, size: int) -> None:
     assert len(shell.server.wheel) == 0
 
 
-@pytest.mark.parametrize(
+@cases(
     ("sent", "said"),
     [
         (b"\x16\x03\x01\x00\xc8\x01\x00\x00\xc4\x03\x03" + bytes(190), "this is TLS"),
@@ -145,7 +146,7 @@ def test_is_refused_and_the_connection_closed(what: str, size: int) -> None:
         (b"PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 9999\r\n\r\n", "1000 bytes, got 9999"),
     ],
 )
-@pytest.mark.parametrize("size", [24, 10_000])
+@cases("size", [24, 10_000])
 def test_what_is_no_request_of_this_port_is_named(sent: bytes, said: str, size: int) -> None:
     parser = RequestParser(Limits(max_body=MAX_BODY), "")
     for start in range(0, len(sent), size):

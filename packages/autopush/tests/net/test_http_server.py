@@ -17,6 +17,7 @@ from autopush.net.frames import answer_handshake
 from autopush.net.http_messages import Answer, Request, Response, Upgrade, header_block
 from autopush.net.http_server import HttpConnection, HttpServer
 from autopush.net.timers import MAX_SECONDS, MAX_STEPS
+from support.cases import cases
 from support.event_loops import until
 from support.http_shell import (
     MAX_BODY,
@@ -218,7 +219,7 @@ def test_answers_without_content_have_no_body(status: int) -> None:
     assert "content-length" not in answer.headers
 
 
-@pytest.mark.parametrize("status", [-1, 0, 99, 100, 101, 199, 600])
+@cases("status", [-1, 0, 99, 100, 101, 199, 600])
 def test_a_status_that_is_not_final_is_a_crash(status: int) -> None:
     shell = answer_with(Response(status))
     (answer,), _ = shell.exchange(GET)
@@ -364,8 +365,8 @@ def turns(shell: Shell, transport: Transport, data: bytes) -> list[int]:
         shell.clock.turn()
 
 
-@pytest.mark.parametrize("before", [b"", GET[:9]])
-@pytest.mark.parametrize("many", [200, 1000, 5000])
+@cases("before", [b"", GET[:9]])
+@cases("many", [200, 1000, 5000])
 def test_pipelined_requests_take_one_time_slice_of_each_turn(before: bytes, many: int) -> None:
     shell = Shell()
     transport = shell.connect()
@@ -415,7 +416,7 @@ def test_after_a_time_slice_the_client_may_not_read_or_have_gone() -> None:
     assert len(shell.server.wheel) == 0
 
 
-@pytest.mark.parametrize(
+@cases(
     ("request_", "connection"),
     [
         (b"GET / HTTP/1.1\r\nHost: h\r\n\r\n", None),
@@ -649,14 +650,14 @@ async def test_an_offer_to_upgrade_may_be_declined(late: str) -> None:
         assert [answer.status for answer in answers] == [200, 200, 200]
 
 
-@pytest.mark.parametrize(
+@cases(
     "framed",
     [
         b"Content-Length: 4\r\n\r\nbody",
         b"Transfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n",
     ],
 )
-@pytest.mark.parametrize("size", [1, 7, 100_000])
+@cases("size", [1, 7, 100_000])
 def test_a_request_with_a_body_may_offer_to_upgrade(framed: bytes, size: int) -> None:
     """As Java's HTTP client does with h2c."""
     shell = Shell(upgrading)
@@ -715,8 +716,8 @@ def test_the_idle_timeout_begins_with_the_last_answer() -> None:
     assert len(read_answers(bytes(transport.written))) == 5
 
 
-@pytest.mark.parametrize("used", [b"", GET])
-@pytest.mark.parametrize("part", [b"G", b"\r\nPOS", b"GET /", GET[:-2]])
+@cases("used", [b"", GET])
+@cases("part", [b"G", b"\r\nPOS", b"GET /", GET[:-2]])
 def test_a_slow_head_is_answered_408(used: bytes, part: bytes) -> None:
     shell = Shell()
     transport = shell.connect()

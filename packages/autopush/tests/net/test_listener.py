@@ -17,6 +17,7 @@ from autopush.net.http_messages import Request, Response
 from autopush.net.http_server import HttpServer
 from autopush.net.listener import Listener
 from autopush.net.timers import TimerWheel
+from support.cases import cases
 from support.certificates import tls_pair
 from support.event_loops import until
 from support.fake_loop import FakeLoop
@@ -117,7 +118,7 @@ async def test_a_balancer_of_ipv4_is_named_so_also_on_a_socket_for_both() -> Non
         assert await peer_of(here, b"PROXY UNKNOWN\r\n", GET) == ("127.0.0.1", 0)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("header", "peer"),
     [
         (line(), CLIENT4),
@@ -186,7 +187,7 @@ async def closed(sock: socket.socket) -> None:
         assert await asyncio.to_thread(sock.recv, 1) == b""
 
 
-@pytest.mark.parametrize("data", [GET, b"PROXY TCP4 nobody\r\n", SIGNATURE + b"\x21\x11\xff\xff"])
+@cases("data", [GET, b"PROXY TCP4 nobody\r\n", SIGNATURE + b"\x21\x11\xff\xff"])
 async def test_what_is_no_header_closes_the_connection_unanswered(data: bytes) -> None:
     async with proxied() as here:
         with here.connect() as sock:

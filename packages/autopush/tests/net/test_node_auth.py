@@ -16,6 +16,7 @@ from autopush.net.node_auth import (
     is_instance_path,
     new_instance,
 )
+from support.cases import cases
 
 OLD, NEW, FOREIGN = b"old key", b"new key", b"key of another service"
 HERE, BASE = "this-instance", "/i/this-instance"
@@ -88,8 +89,8 @@ def test_a_caller_learns_that_its_key_is_refused() -> None:
         CallerSession([FOREIGN], BASE).opened(401, b"Not a call of a node", "")
 
 
-@pytest.mark.parametrize("proof", ["", "0" * 32, "é" * 32])
-@pytest.mark.parametrize("status", [200, 404])
+@cases("proof", ["", "0" * 32, "é" * 32])
+@cases("status", [200, 404])
 def test_what_a_stranger_responds_is_no_session_and_no_sign_that_the_node_is_gone(
     status: int, proof: str
 ) -> None:
@@ -138,7 +139,7 @@ def test_a_repeated_request_is_refused() -> None:
     sessions.receive("PUT", PATH, BODY, signatures[2])
 
 
-@pytest.mark.parametrize(
+@cases(
     ("method", "path", "body"),
     [
         ("DELETE", PATH, BODY),
@@ -157,7 +158,7 @@ def test_a_signature_is_of_one_request_only(method: str, path: str, body: bytes)
     sessions.receive("PUT", PATH, BODY, signature)
 
 
-@pytest.mark.parametrize(
+@cases(
     "change",
     [
         lambda text: "",

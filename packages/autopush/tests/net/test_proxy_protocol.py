@@ -7,6 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from autopush.net.listener import MAX_HEADER, MAX_LINE, ProxyHeaderError, parse_proxy_header
+from support.cases import cases
 from support.proxy_headers import (
     CLIENT4,
     CLIENT6,
@@ -86,7 +87,7 @@ def test_other_bytes_are_refused_or_waited_for_within_the_bound(
     assert len(start + tail) < MAX_HEADER if header is None else header[0] <= MAX_HEADER
 
 
-@pytest.mark.parametrize(
+@cases(
     "data",
     [
         b"GET /status HTTP/1.1\r\n",

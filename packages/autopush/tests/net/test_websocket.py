@@ -10,6 +10,7 @@ from autopush.net.client_limits import BufferedBytes
 from autopush.net.timers import MAX_SECONDS, MAX_STEPS, TimerWheel
 from autopush.net.websocket import WebSocketProtocol
 from support import wire
+from support.cases import cases
 from support.recorder import Connection, Event, Recorder
 
 frame, text = wire.frame, wire.text
@@ -39,7 +40,7 @@ STREAMS: dict[str, tuple[bytes, list[Event]]] = {
 }
 
 
-@pytest.mark.parametrize("name", STREAMS)
+@cases("name", STREAMS)
 def test_messages_are_the_same_wherever_the_stream_is_cut(name: str) -> None:
     data, events = STREAMS[name]
     for cut in range(min(len(data), 1500)):
@@ -151,8 +152,8 @@ PROTOCOL_ERRORS: dict[str, tuple[bytes, int]] = {
 }
 
 
-@pytest.mark.parametrize("name", PROTOCOL_ERRORS)
-@pytest.mark.parametrize("before", [[], [text(b"a")], [text(b"a")[:3], text(b"a")[3:]]])
+@cases("name", PROTOCOL_ERRORS)
+@cases("before", [[], [text(b"a")], [text(b"a")[:3], text(b"a")[3:]]])
 def test_a_protocol_error_closes_with_its_code_and_is_reported_once(
     name: str, before: list[bytes]
 ) -> None:

@@ -508,7 +508,7 @@ def test_a_bad_channel_id_is_refused_with_401_and_echoed_if_it_is_text(
     assert session.state is State.ACTIVE
 
 
-@pytest.mark.parametrize("key", ["af1883%&!@#*(", "abcd", "A" * 44, 7, ["AQID"], {"k": 1}])
+@cases("key", ["af1883%&!@#*(", "abcd", "A" * 44, 7, ["AQID"], {"k": 1}])
 def test_register_refuses_an_unusable_key_with_400_and_the_channel(key: object) -> None:
     effects = identified().receive(frame(messageType="register", channelID=CHANNEL, key=key), NOW)
     (reply,) = sent(effects)

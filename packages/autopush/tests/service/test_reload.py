@@ -16,6 +16,7 @@ from autopush.settings import OPTIONS, Settings, StartupError
 from autopush.settings.value_types import Rate
 from autopush.store import PushStore, TablePlan
 from autopush.telemetry import logs
+from support.cases import cases
 from support.clocks import ManualClock
 from support.connection_harness import Harness
 from support.memory_engine import MemoryEngine
@@ -102,7 +103,7 @@ def test_an_effect_is_known_of_each_option_that_reloads() -> None:
     assert sorted([*EFFECTS, *BY_WORKER]) == sorted(reloading)
 
 
-@pytest.mark.parametrize("name", EFFECTS)
+@cases("name", EFFECTS)
 async def test_the_parts_of_a_worker_take_the_option(name: str) -> None:
     parts: Any = (await Harness.open(command="serve", client_certs={"a": ("AA",)})).parts
     value, read, expected = EFFECTS[name]

@@ -8,6 +8,7 @@ import pytest
 from autopush.settings import Settings, StartupError, addresses, options
 from autopush.settings.addresses import ipv4_address, is_loopback, own_address
 from autopush.settings.declaration import IniFile
+from support.cases import cases
 from support.setting_sources import SettingSources
 
 KNOWN = {"box": ["192.0.2.7", "2001:db8::7"], "debian": ["127.0.1.1"], "six": ["2001:db8::6"]}
@@ -31,7 +32,7 @@ def name_service(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "gethostname", lambda: "box")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("host", "only_itself"),
     [
         *(("127.0.0.1", True), ("127.9.9.9", True), ("::1", True), ("[::1]", True)),
@@ -62,7 +63,7 @@ def test_a_hostname_without_ipv4_address_stops_the_start(
     assert sources.load({}, flags, command="maintain").settings.resolve_hostname
 
 
-@pytest.mark.parametrize(
+@cases(
     ("settings", "host"),
     [
         (Settings(), "127.0.0.1"),
@@ -97,7 +98,7 @@ def test_endpoint_hostname_and_router_hostname_override_the_hostname() -> None:
     assert with_two_ports.public_websocket_url == "ws://box:8080/"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("settings", "local"),
     [
         (Settings(), True),

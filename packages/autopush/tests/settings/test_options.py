@@ -14,6 +14,7 @@ from autopush.settings import OPTIONS, Option, Settings, StartupError
 from autopush.settings.declaration import ALL_COMMANDS, DAEMONS, OBSOLETE, SHELL_TOOLS
 from autopush.settings.value_types import BOOLEAN
 from keytables.stores import parse_store
+from support.cases import cases
 from support.senders import Sender
 from support.setting_sources import SettingSources
 
@@ -114,7 +115,7 @@ def test_the_options_of_a_group_stand_together() -> None:
     assert len(titles) == len(set(titles))
 
 
-@pytest.mark.parametrize("command", ALL_COMMANDS)
+@cases("command", ALL_COMMANDS)
 def test_every_command_can_choose_the_store_and_the_log_output(command: str) -> None:
     names = {option.name for option in OPTIONS if command in option.commands}
     assert {"store", "data", "router_tablename", "key_hash", "log_output"} <= names
@@ -239,7 +240,7 @@ def test_the_websocket_url_is_canonical_and_has_a_path(
     assert sources.load(flags).settings.public_websocket_url == public
 
 
-@pytest.mark.parametrize(
+@cases(
     ("settings", "seconds"),
     [
         (Settings(), 0),
@@ -318,7 +319,7 @@ def test_the_store_is_the_named_one_else_the_local_dynamodb_else_in_the_data_fol
     parse_store(url)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("settings", "store_first", "rotates"),
     [
         (Settings(), True, False),
@@ -343,7 +344,7 @@ def test_delivery_and_table_rotation_follow_from_the_store_unless_configured(
     assert (settings.store_first, settings.rotates) == (store_first, rotates)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("settings", "table", "units"),
     [
         (Settings(), "router", None),
@@ -360,7 +361,7 @@ def test_a_throughput_means_provisioned_units_unless_the_capacity_is_on_demand(
     assert settings.units(table) == units
 
 
-@pytest.mark.parametrize(
+@cases(
     ("settings", "needed"),
     [
         (Settings(), True),

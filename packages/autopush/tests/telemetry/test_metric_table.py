@@ -3,8 +3,6 @@
 import ast
 from collections import Counter
 
-import pytest
-
 from autopush.delivery.bridged import REASONS
 from autopush.settings import OPTIONS
 from autopush.telemetry import metric_table

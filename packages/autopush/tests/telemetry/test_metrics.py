@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autopush.telemetry.metrics import OTHER, Kind, Metric, Part, SharedMetrics
+from support.cases import cases
 
 COLOURS = {"colour": ("red", "blue"), "size": ("small", "large", OTHER)}
 PLAIN = Metric("plain", Kind.COUNTER, "")
@@ -117,7 +118,7 @@ def test_a_series_that_is_looked_up_twice_is_one() -> None:
     assert shared.total(HISTOGRAM) == [0, 2, 0, 4]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("value", "bucket"),
     [(-1, 0), (0, 0), (1, 0), (1.0001, 1), (5, 1), (5.0001, 2), (float("inf"), 2)],
 )

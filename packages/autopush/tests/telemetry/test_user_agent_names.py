@@ -1,6 +1,5 @@
 """User-Agent headers as they are sent, and what logs and metrics call them."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +12,7 @@ from autopush.telemetry.user_agent_names import (
     UserAgentNames,
     parse_user_agent,
 )
+from support.cases import cases
 
 WEBKIT = "AppleWebKit/537.36 (KHTML, like Gecko)"
 APPLE = "AppleWebKit/605.1.15 (KHTML, like Gecko)"
@@ -21,7 +21,7 @@ MAC = "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7)"
 LUMIA = "Mozilla/5.0 (Windows Phone 10.0; Android 6.0.1; Microsoft; Lumia 950)"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("header", "names"),
     [
         (

@@ -1,12 +1,11 @@
 from typing import Any
 
-import pytest
-
 from autopush.testing.mistakes import mistakes
 from autopush.testing.user_agents import UserAgentKeys
 from autopush.webpush.encryption import SubscriptionKeys, encrypt
 from autopush.webpush.syntax import encode_base64url
 from autopush.webpush.tokens import EndpointTokens, KeyRing, new_key
+from support.cases import cases
 from support.senders import Sender
 
 ORIGIN = "https://push.example"
@@ -45,7 +44,7 @@ def test_a_sender_who_does_all_right_is_told_nothing() -> None:
     assert found(key=sender.point, topic="news", urgency="low") == []
 
 
-@pytest.mark.parametrize(
+@cases(
     ("changes", "said"),
     [
         ({"ttl": None}, "Missing TTL"),

@@ -9,6 +9,7 @@ from autopush.testing import user_agents
 from autopush.testing.user_agents import SimulatedUserAgent, UnreadableBody, UserAgentKeys
 from autopush.webpush.encryption import SubscriptionKeys, encrypt
 from autopush.webpush.syntax import decode_base64url, encode_base64url
+from support.cases import cases
 
 HEADERS = {"content-encoding": "aes128gcm"}
 keys = UserAgentKeys()
@@ -36,7 +37,7 @@ def changed(at: int, data: bytes) -> bytes:
     return BODY[:at] + data + BODY[at + len(data) :]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("body", "said"),
     [
         (b"Hello", "has 5 bytes"),

@@ -17,6 +17,7 @@ from keytables.commit.conditional import (
 from keytables.engine import WriteOptions
 from keytables.expressions import Condition, compile_update
 from keytables.packing import pack
+from support.cases import cases
 
 TABLE = Table("things", Key("a"))
 OLD: Item = {"a": "1", "n": 1}
@@ -59,7 +60,7 @@ SAME = change(Update(set={"n": 1}))
 NEW: Item = {"a": "1", "n": 2}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("action", "argument", "stored", "returning", "done", "result"),
     [
         (conditional_put, NEW, OLD, Returning.NOTHING, [NEW], None),
@@ -89,8 +90,8 @@ def test_a_write_changes_the_item_and_returns_what_is_asked_for(
     assert stored in (OLD, None)
 
 
-@pytest.mark.parametrize("action", [conditional_put, conditional_delete, conditional_update])
-@pytest.mark.parametrize("stored", [{"a": "1", "n": 5}, None])
+@cases("action", [conditional_put, conditional_delete, conditional_update])
+@cases("stored", [{"a": "1", "n": 5}, None])
 def test_a_false_condition_changes_nothing_and_shows_a_copy_of_the_item(
     action: Action, stored: Item | None
 ) -> None:
