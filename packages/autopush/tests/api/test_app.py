@@ -42,8 +42,8 @@ async def test_an_invalid_token_is_404_102(endpoint: Endpoint, path: str) -> Non
     assert refusal(await endpoint.ask("POST", path)) == (404, 102)
 
 
-@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "PATCH"])
-@pytest.mark.parametrize("path", TOKEN_PATHS)
+@cases("method", ["GET", "PUT", "DELETE", "PATCH"])
+@cases("path", TOKEN_PATHS)
 async def test_endpoints_take_post_only(endpoint: Endpoint, method: str, path: str) -> None:
     response = await endpoint.ask(method, path)
     assert refusal(response) == (405, 102)
@@ -57,7 +57,7 @@ async def test_messages_take_get_and_delete_only(endpoint: Endpoint, method: str
     assert headers_of(response)["allow"] == "GET, DELETE, OPTIONS, HEAD"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("method", "path"),
     [
         ("GET", "/no/such/page"),
@@ -145,8 +145,8 @@ async def test_bad_percent_encoding_is_refused(endpoint: Endpoint, path: str) ->
 # ── what every answer carries ───────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("method", ["OPTIONS", "HEAD"])
-@pytest.mark.parametrize("path", PATHS)
+@cases("method", ["OPTIONS", "HEAD"])
+@cases("path", PATHS)
 async def test_options_and_head_are_200_everywhere(
     endpoint: Endpoint, method: str, path: str
 ) -> None:
@@ -213,8 +213,8 @@ def test_web_pages_may_read_every_header_that_a_client_needs(name: str) -> None:
     assert name.lower() in EXPOSED.split(",")
 
 
-@pytest.mark.parametrize("method", ["GET", "OPTIONS", "POST", "DELETE"])
-@pytest.mark.parametrize("path", PATHS)
+@cases("method", ["GET", "OPTIONS", "POST", "DELETE"])
+@cases("path", PATHS)
 async def test_without_cors_no_response_has_its_headers(
     harness: Harness, method: str, path: str
 ) -> None:
@@ -222,8 +222,8 @@ async def test_without_cors_no_response_has_its_headers(
     assert cors_of(headers_of(await endpoint.ask(method, path))) == {}
 
 
-@pytest.mark.parametrize("method", ["GET", "OPTIONS", "POST", "DELETE"])
-@pytest.mark.parametrize("path", PATHS)
+@cases("method", ["GET", "OPTIONS", "POST", "DELETE"])
+@cases("path", PATHS)
 async def test_with_hsts_every_response_has_its_header(
     harness: Harness, method: str, path: str
 ) -> None:

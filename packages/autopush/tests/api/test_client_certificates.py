@@ -9,6 +9,7 @@ import pytest
 from autopush.api.app import ListedClients, common_name, fingerprint
 from autopush.api.request_log import LINES_PER_SECOND
 from autopush.telemetry import logs
+from support.cases import cases
 from support.certificates import self_signed
 from support.connection_harness import Harness
 from support.endpoint_harness import Endpoint, headers_of
@@ -52,8 +53,8 @@ async def is_refused(
     return True
 
 
-@pytest.mark.parametrize("path", ["/", "/wpush/v1/abc", "/v1/fcm/app/registration", "/m/foo"])
-@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE", "HEAD"])
+@cases("path", ["/", "/wpush/v1/abc", "/v1/fcm/app/registration", "/m/foo"])
+@cases("method", ["GET", "POST", "PUT", "DELETE", "HEAD"])
 async def test_a_request_needs_a_listed_certificate(
     endpoint: Endpoint, path: str, method: str
 ) -> None:

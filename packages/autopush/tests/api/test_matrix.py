@@ -312,7 +312,7 @@ async def test_a_notification_of_the_largest_size_arrives_whole(
 # ── malformed ────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(
+@cases(
     "content",
     [
         b"",

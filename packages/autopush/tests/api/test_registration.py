@@ -27,6 +27,7 @@ from autopush.webpush.errors import Errno
 from autopush.webpush.identifiers import dashed, hash_secret
 from autopush.webpush.tokens import RegistrationSecrets
 from keytables import Throttled, Unavailable, Value
+from support.cases import cases
 from support.connection_harness import CHANNEL, ENDPOINT, OTHER, UAID, Harness
 from support.endpoint_harness import Endpoint, headers_of
 from support.log_lines import LogFile
@@ -440,8 +441,8 @@ CALLS = [
 ]
 
 
-@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER", "WebPush", "webpush", "vapid"])
-@pytest.mark.parametrize("gap", [" ", "   ", "\t "])
+@cases("scheme", ["Bearer", "bearer", "BEARER", "WebPush", "webpush", "vapid"])
+@cases("gap", [" ", "   ", "\t "])
 async def test_the_scheme_may_be_written_in_several_ways(
     client: Client, scheme: str, gap: str
 ) -> None:
@@ -450,8 +451,8 @@ async def test_the_scheme_may_be_written_in_several_ways(
     assert response.status == 200
 
 
-@pytest.mark.parametrize(("method", "tail"), CALLS)
-@pytest.mark.parametrize(
+@cases(("method", "tail"), CALLS)
+@cases(
     "authorization",
     [
         "",
@@ -541,8 +542,8 @@ async def test_the_location_of_308_names_the_application_as_the_router_does(
     assert headers_of(response)["location"] == f"{ENDPOINT}{client.path}"
 
 
-@pytest.mark.parametrize("router_type", ["apns", "webpush"])
-@pytest.mark.parametrize(("method", "tail"), CALLS)
+@cases("router_type", ["apns", "webpush"])
+@cases(("method", "tail"), CALLS)
 async def test_the_url_of_another_router_type_is_400_108_and_changes_nothing(
     client: Client, harness: Harness, router_type: str, method: str, tail: str
 ) -> None:
@@ -553,8 +554,8 @@ async def test_the_url_of_another_router_type_is_400_108_and_changes_nothing(
     assert await harness.record(client.uaid) == before
 
 
-@pytest.mark.parametrize("router_type", ["gcm", "simplepush", "STUB", "none", "../stub"])
-@pytest.mark.parametrize(("method", "tail"), [("POST", None), *CALLS])
+@cases("router_type", ["gcm", "simplepush", "STUB", "none", "../stub"])
+@cases(("method", "tail"), [("POST", None), *CALLS])
 async def test_a_type_without_a_router_is_400_108(
     client: Client, harness: Harness, router_type: str, method: str, tail: str | None
 ) -> None:
@@ -594,8 +595,8 @@ BAD_BODIES = [
 ]
 
 
-@pytest.mark.parametrize("body", BAD_BODIES)
-@pytest.mark.parametrize("call", [None, ("PUT", ""), ("POST", ""), ("POST", "/subscription")])
+@cases("body", BAD_BODIES)
+@cases("call", [None, ("PUT", ""), ("POST", ""), ("POST", "/subscription")])
 async def test_a_body_that_is_no_json_object_is_400_108(
     client: Client, harness: Harness, call: tuple[str, str] | None, body: bytes
 ) -> None:
@@ -658,7 +659,7 @@ async def test_a_first_registration_without_a_token_is_401_and_with_a_malformed_
     assert harness.users() == []
 
 
-@pytest.mark.parametrize(
+@cases(
     "members",
     [
         {},
@@ -666,7 +667,7 @@ async def test_a_first_registration_without_a_token_is_401_and_with_a_malformed_
         *({"token": token} for token in (None, "", "short", "has a space", 12345678, ["12345678"])),
     ],
 )
-@pytest.mark.parametrize("method", ["PUT", "POST"])
+@cases("method", ["PUT", "POST"])
 async def test_an_update_without_a_valid_token_is_400_and_changes_nothing(
     client: Client, harness: Harness, method: str, members: dict[str, object]
 ) -> None:
@@ -707,8 +708,8 @@ async def test_a_key_that_is_no_public_key_is_400_108(
     assert await client.channels() == [CHANNEL]
 
 
-@pytest.mark.parametrize("uaid", ["x", UAID[:-1], UAID + "0", UAID.replace("0", "g"), "%00", "é"])
-@pytest.mark.parametrize(("method", "tail"), CALLS)
+@cases("uaid", ["x", UAID[:-1], UAID + "0", UAID.replace("0", "g"), "%00", "é"])
+@cases(("method", "tail"), CALLS)
 async def test_a_uaid_in_the_path_that_is_no_uuid_is_410_103(
     client: Client, method: str, tail: str, uaid: str
 ) -> None:

@@ -18,6 +18,7 @@ from autopush.net.http_messages import Request, Response, Upgrade
 from autopush.settings.value_types import Rate
 from autopush.webpush.tokens import EndpointTokens
 from support import wire
+from support.cases import cases
 from support.connection_harness import ERRORS, Harness
 from support.fake_transport import FakeTransport
 from support.log_lines import LogFile
@@ -70,8 +71,8 @@ async def not_upgraded(
     return response
 
 
-@pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS"])
-@pytest.mark.parametrize(
+@cases("method", ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS"])
+@cases(
     "path",
     [
         "/_matrix/push/v1/notify",
@@ -145,7 +146,7 @@ async def test_a_valid_upgrade_becomes_a_connection(harness: Harness, path: str)
     assert first is not second
 
 
-@pytest.mark.parametrize(
+@cases(
     ("path", "is_taken"),
     [
         ("/", True),

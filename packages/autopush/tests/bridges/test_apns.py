@@ -33,6 +33,7 @@ from autopush.delivery.bridge_contract import RouterError
 from autopush.settings import StartupError
 from keytables import Value
 from support.apns_server import ApnsServer
+from support.cases import cases
 from support.certificates import self_signed
 from support.clocks import ManualClock
 from support.connection_harness import CHANNEL, UAID, Harness
@@ -598,7 +599,7 @@ BAD: dict[str, tuple[dict[str, object], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", sorted(BAD))
+@cases("case", sorted(BAD))
 async def test_bad_configuration_stops_the_start_and_names_channel_and_member(
     case: str, tmp_path: Path, client: Path
 ) -> None:

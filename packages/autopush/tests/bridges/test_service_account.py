@@ -14,6 +14,7 @@ from autopush.bridges.fcm import ServiceAccount, read_key
 from autopush.bridges.oauth import TokenCache
 from autopush.bridges.provider import Provider
 from autopush.delivery.bridge_contract import RouterError
+from support.cases import cases
 from support.clocks import ManualClock
 from support.fcm_server import SCOPE, TOKEN_ENDPOINT, FakeGoogleProcess, fake_google
 
@@ -165,7 +166,7 @@ def test_a_key_is_a_file_or_json_or_an_object(tmp_path: Path) -> None:
         assert read_key(key) == {"type": "service_account"}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("key", "problem"),
     [
         (None, "no key file is named"),

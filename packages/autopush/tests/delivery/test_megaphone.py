@@ -68,13 +68,13 @@ async def test_a_source_that_does_not_answer_is_a_timeout(server: MegaphoneServe
     assert await failure(server.url, 0.05) == ("timeout", "no answer in time")
 
 
-@pytest.mark.parametrize("status", [301, 304, 401, 404, 500, 503])
+@cases("status", [301, 304, 401, 404, 500, 503])
 async def test_another_status_than_2xx_is_unknown(server: MegaphoneServer, status: int) -> None:
     server.status = status
     assert await failure(server.url) == ("unknown", f"the answer is {status}")
 
 
-@pytest.mark.parametrize(
+@cases(
     "document",
     [
         b"",
@@ -90,7 +90,6 @@ async def test_another_status_than_2xx_is_unknown(server: MegaphoneServer, statu
         json.dumps({"broadcasts": {"a" * 257: "1"}}).encode(),
         json.dumps({"broadcasts": {"a": "1" * 1025}}).encode(),
     ],
-    ids=lambda document: document[:24].decode(errors="replace"),
 )
 async def test_an_answer_that_is_no_list_of_broadcasts_is_unknown(
     server: MegaphoneServer, document: bytes

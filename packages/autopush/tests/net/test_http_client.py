@@ -20,6 +20,7 @@ from autopush.net.http_client import (
     HttpTimeoutError,
     client_tls,
 )
+from support.cases import cases
 from support.certificates import tls_pair
 from support.stream_server import stream_server
 
@@ -220,7 +221,7 @@ async def test_an_idle_connection_is_closed_and_the_next_request_gets_a_new_one(
     assert server.connections == 2
 
 
-@pytest.mark.parametrize(
+@cases(
     ("url", "headers"),
     [
         ("nonsense", ()),

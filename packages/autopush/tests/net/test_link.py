@@ -22,6 +22,7 @@ from autopush.net.link import (
 )
 from autopush.net.timers import TimerWheel
 from autopush.net.tls import ClientTls, ServerTls
+from support.cases import cases
 from support.certificates import self_signed
 from support.http_shell import echo, serving
 from support.sockets import full_port, unused_port
@@ -220,7 +221,7 @@ async def test_the_number_of_waiting_requests_is_limited(wheel: TimerWheel) -> N
         assert await outcome(*waiting) == ["LinkDown('the link is closed')"] * 3
 
 
-@pytest.mark.parametrize("path", ["/a b", "/a\r\nX: y", "/\u20ac", "/a\tb", "/\0"])
+@cases("path", ["/a b", "/a\r\nX: y", "/\u20ac", "/a\tb", "/\0"])
 async def test_an_invalid_path_is_refused(wheel: TimerWheel, path: str) -> None:
     async with linked(wheel, 1) as link:
         with pytest.raises(ValueError):

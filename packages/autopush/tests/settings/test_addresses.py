@@ -116,7 +116,7 @@ def test_a_node_is_local_when_its_url_means_another_machine_elsewhere(
     assert settings.node_is_local is local
 
 
-@pytest.mark.parametrize(
+@cases(
     ("settings", "listens", "called"),
     [
         (Settings(), "127.0.0.1", "127.0.0.1"),

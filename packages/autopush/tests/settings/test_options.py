@@ -74,7 +74,7 @@ SAMPLES_BY_NAME = {
 }
 
 
-@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
+@cases("option", OPTIONS)
 def test_every_source_sets_every_option_to_a_value_of_the_fields_type(
     sources: SettingSources, option: Option
 ) -> None:

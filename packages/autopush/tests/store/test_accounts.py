@@ -12,6 +12,7 @@ from autopush.store.tables import ACCOUNTS_ROW, router_table
 from autopush.webpush.identifiers import hash_secret
 from keytables import Engine
 from support import engines
+from support.cases import cases
 from support.clocks import ManualClock
 
 engine = engines.engine_fixture(engines.NAMES)
@@ -94,7 +95,7 @@ async def test_a_name_can_be_taken_once(accounts: Accounts) -> None:
     assert account.token_hash == hash_secret(token)
 
 
-@pytest.mark.parametrize("name", ["", "a b", "x" * 65, "ann\n", "ü", "a/b"])
+@cases("name", ["", "a b", "x" * 65, "ann\n", "ü", "a/b"])
 async def test_what_is_no_name_is_refused(accounts: Accounts, name: str) -> None:
     with pytest.raises(AccountError, match="a name has"):
         await accounts.add(name)

@@ -18,6 +18,7 @@ from autopush.testing.client import PushService, Subscription, VapidKey
 from autopush.testing.control import VERBS
 from autopush.testing.user_agents import UnreadableBody
 from autopush.webpush.encryption import SubscriptionKeys, encrypt
+from support.cases import cases
 
 HOUR = 3600.0
 
@@ -218,7 +219,7 @@ def control(service: PushService, path: str, body: bytes = b"", token: str = "")
         connection.close()
 
 
-@pytest.mark.parametrize(
+@cases(
     ("path", "body", "token", "status", "said"),
     [
         ("/received", b"{}", "wrong", 401, "the token of this service"),

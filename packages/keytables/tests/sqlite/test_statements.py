@@ -10,6 +10,7 @@ from keytables.engine import Query
 from keytables.sqlite import SqliteEngine
 from keytables.sqlite.statements import Queries, Selection, Statements
 from keytables.values import KeyTuple
+from support.cases import cases
 from support.sqlite_store import Connections
 
 TABLE = Table(
@@ -52,7 +53,7 @@ def plan(connection: apsw.Connection, sql: str) -> str:
     return "; ".join(str(row[3]) for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", values))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("sql", "expected"),
     [
         (STATEMENTS.get, "things~key (p=? AND s=?)"),
