@@ -35,6 +35,7 @@ async def kill_node(cluster: ServiceCluster) -> None:
     await node.start()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 async def test_nothing_accepted_is_lost_on_postgresql_and_its_outages_close_nobody(
     tmp_path: Path,

@@ -14,9 +14,9 @@ from support.simulation.checker import violations
 from support.simulation.world import ClusterWorld, World, undisturbed
 from support.soak import slow_after, times
 
-GROUP = 50
+GROUP = 25
 """Seeds in one test."""
-QUICK, SLOW, SOAKED = 1, 29, 20_000
+QUICK, SLOW, SOAKED = 1, 59, 40_000
 """Groups in `make test`, beyond them in `make slow`, and in all in `make soak`."""
 SEARCHED = 500
 """Seeds in which a planted bug has to be found."""
