@@ -280,8 +280,8 @@ async def test_an_index_reflects_changes(indexed: TableHandle) -> None:
     assert names(await indexed.query_index("by_city", "y")) == ["b"]
 
 
-@pytest.mark.parametrize("descending", [False, True])
-@pytest.mark.parametrize("limit", [1, 2, 5])
+@cases("descending", [False, True])
+@cases("limit", [1, 2, 5])
 async def test_pages_of_an_index_hold_every_item_once(
     indexed: TableHandle, limit: int, descending: bool
 ) -> None:
