@@ -8,13 +8,12 @@ import ssl
 import subprocess
 import sysconfig
 import threading
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
-import aiohttp
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import (
@@ -22,12 +21,11 @@ from cryptography.hazmat.primitives.serialization import (
     NoEncryption,
     PrivateFormat,
 )
-from websockets.asyncio.client import connect
-from websockets.typing import Subprotocol
 
-from autopush.commands.network_checks import ProbeFailed, fetch
+from autopush.commands.network_checks import fetch
 from autopush.settings.declaration import OBSOLETE
 from autopush.webpush.tokens import new_key
+from support.application_server import application_server
 from support.certificates import self_signed
 from support.cluster import CREDENTIALS
 from support.dynamo_servers import ministack
@@ -257,59 +255,30 @@ class Daemon:
         return code
 
 
-@contextmanager
-def daemons(deployment: Deployment) -> Iterator[dict[str, Daemon]]:
+@asynccontextmanager
+async def daemons(deployment: Deployment) -> AsyncIterator[dict[str, Daemon]]:
     running = {program: Daemon(program, deployment) for program in ("autopush", "autoendpoint")}
     try:
         for daemon in running.values():
-            daemon.wait()
+            await asyncio.to_thread(daemon.wait)
         yield running
     finally:
-        codes = [daemon.end() for daemon in running.values()]
+        codes = [await asyncio.to_thread(daemon.end) for daemon in running.values()]
     assert codes == [0, 0]
-
-
-@asynccontextmanager
-async def running(deployment: Deployment) -> AsyncIterator[dict[str, Daemon]]:
-    entered = daemons(deployment)
-    yield await asyncio.to_thread(entered.__enter__)
-    await asyncio.to_thread(entered.__exit__, None, None, None)
-
-
-async def speaks_tls(port: int) -> bool:
-    """Whether it does; the files ask for it on the public ports."""
-    try:
-        await fetch(f"https://127.0.0.1:{port}/status", verify=False)
-    except ProbeFailed:
-        return False
-    return True
 
 
 async def test_the_three_files_start_both_daemons_and_a_push_passes_between_them(
     deployment: Deployment,
 ) -> None:
     ports, tls = deployment.ports, deployment.client_tls()
-    async with running(deployment) as started:
-        secure = await speaks_tls(ports.websocket)
-        socket = await connect(
-            f"{'wss' if secure else 'ws'}://127.0.0.1:{ports.websocket}/",
-            subprotocols=[Subprotocol("push-notification")],
-            proxy=None,
-            ssl=tls if secure else None,
-        )
-        agent = UserAgent(socket)
+    async with daemons(deployment) as started:
+        agent = await UserAgent.connect(f"wss://127.0.0.1:{ports.websocket}/", tls=tls)
         hello = await agent.hello(broadcasts={"remote-settings/x": "0"})
         assert (hello["env"], hello["broadcasts"]) == ("production", {"remote-settings/x": "1"})
         _, endpoint = await agent.register()
         assert endpoint.startswith(f"https://127.0.0.1:{ports.endpoint}/wpush/")
-        if not secure:
-            endpoint = endpoint.replace("https:", "http:")
-        async with aiohttp.ClientSession() as session:
-            headers = {"TTL": "60", "Content-Encoding": "aes128gcm"}
-            answer = await session.post(
-                endpoint, data=b"x" * 32, headers=headers, ssl=tls if secure else True
-            )
-            assert answer.status == 201, await answer.text()
+        async with application_server(tls=tls) as sender:
+            assert (await sender.push(endpoint, b"x" * 32)).status == 201
         await agent.notification()
         await agent.close()
         for port in (ports.first_memory, ports.second_memory):
