@@ -163,6 +163,7 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_sdists_and_wheels_hold_their_own_package_and_the_licence(dist: Path) -> None:
     licence = (ROOT / "LICENSE").read_bytes()
     for package, name in NAMES.items():

@@ -9,7 +9,7 @@ from support.firefox import Firefox, find_firefox, trust_certificate
 from support.proxies import Nginx, Site, prepare_site, running_site
 from support.pywebpush_sender import PywebpushSender
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.timeout(300)]
 
 DELIVERED = 100  # the code of an ack
 

@@ -19,7 +19,7 @@ from support.firefox import Firefox, Subscription, find_firefox
 from support.pywebpush_sender import PywebpushSender
 from support.service import Service
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.timeout(300)]
 
 DELIVERED = 100  # the code of an ack
 

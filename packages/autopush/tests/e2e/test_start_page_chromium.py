@@ -106,6 +106,7 @@ async def test_others_decrypt_what_the_page_encrypts(browser: Chromium, site: Si
     assert len({body[:16] for body in bodies}) == len({body[21:86] for body in bodies}) == 5
 
 
+@pytest.mark.slow
 async def test_a_message_that_no_push_service_must_take_is_not_encrypted(
     browser: Chromium, site: Site
 ) -> None:
@@ -163,6 +164,7 @@ async def test_a_visitor_subscribes_sends_and_sees_it_arrive(browser: Chromium, 
     assert complaints == []
 
 
+@pytest.mark.slow
 async def test_a_reload_keeps_the_subscription_and_unsubscribing_ends_it(
     browser: Chromium, site: Site
 ) -> None:
@@ -180,6 +182,7 @@ async def test_a_reload_keeps_the_subscription_and_unsubscribing_ends_it(
     await reaches(page, "subscribe", "todo")
 
 
+@pytest.mark.slow
 async def test_a_subscription_made_with_a_lost_key_is_replaced(
     browser: Chromium, site: Site
 ) -> None:
@@ -197,6 +200,7 @@ async def test_a_subscription_made_with_a_lost_key_is_replaced(
     assert sender.key() == bytes(bound_to)
 
 
+@pytest.mark.slow
 async def test_the_python_command_on_the_page_sends_to_its_subscription(
     browser: Chromium, site: Site
 ) -> None:
@@ -217,6 +221,7 @@ async def test_the_python_command_on_the_page_sends_to_its_subscription(
     assert [message.plaintext for message in site.push.messages] == ["Hello from Python"]
 
 
+@pytest.mark.slow
 async def test_nothing_is_sent_to_a_push_service_that_is_not_this_one(browser: Chromium) -> None:
     async with start_page_site(push_origin="https://updates.push.services.mozilla.com") as site:
         page, complaints = await site.visit(browser)
@@ -289,6 +294,7 @@ async def test_a_message_too_long_is_counted_and_not_sent(browser: Chromium, sit
     assert site.push.messages == []
 
 
+@pytest.mark.slow
 async def test_blocked_notifications_are_explained_with_what_to_do(
     browser: Chromium, site: Site
 ) -> None:
@@ -300,6 +306,7 @@ async def test_blocked_notifications_are_explained_with_what_to_do(
     assert await page.evaluate("!document.querySelector('#subscribe').disabled")
 
 
+@pytest.mark.slow
 async def test_a_browser_that_cannot_reach_its_push_service_says_so(
     browser: Chromium, site: Site
 ) -> None:
@@ -310,6 +317,7 @@ async def test_a_browser_that_cannot_reach_its_push_service_says_so(
     assert "could not subscribe: push service error" in await said(page, "subscribe")
 
 
+@pytest.mark.slow
 async def test_an_insecure_context_is_explained_with_what_to_do(
     browser: Chromium, site: Site
 ) -> None:
