@@ -72,7 +72,7 @@ QUICK = Sizes(
     scale=2_000,
     upgrade=300,
     upgrade_pushes_per_second=100,
-    ping_interval=5,
+    ping_interval=1,
     workers=(1, 2),
     limit=60.0,
 )

@@ -18,7 +18,7 @@ MOST_RATIO = 1.5
 
 
 async def postgres(run: Run) -> list[Row]:
-    count = max(160, run.sizes.stored // 5)
+    count = max(80, run.sizes.stored // 5)
     process = spawn(
         [sys.executable, "-m", "bench.postgres_costs", str(run.sizes.rounds), str(count)],
         {run.cores.server},

@@ -47,7 +47,7 @@ async def scale(run: Run) -> list[Row]:
 async def _hold(run: Run, server: Server, crowd: Crowd) -> list[Row]:
     size, interval = run.sizes.scale, run.sizes.ping_interval
     workers = len(server.workers())
-    own, at_rest = _own(server), await _cpu_per_second(server, AT_REST)
+    own, at_rest = _own(server), await _cpu_per_second(server, min(AT_REST, interval))
     before, kernel = server.memory().proportional, machine.kernel_memory()
     began = time.monotonic()
     await crowd.take("subscribe")
