@@ -172,7 +172,13 @@ def test_a_store_without_the_tables_of_a_service_is_none(run: Run, tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    "words", [["user", "add", "ann"], ["maintain"], ["drop-user", uaid(1)], ["backup", "backups"]]
+    "words",
+    [
+        ["user", "add", "ann"],
+        ["maintain", "--hours-only"],
+        ["drop-user", uaid(1)],
+        ["backup", "backups"],
+    ],
 )
 def test_the_store_that_was_used_is_named(
     store: DataStore, capfd: pytest.CaptureFixture[str], words: list[str]
