@@ -48,6 +48,7 @@ class FakeDatabase:
         self.activity = Activity()
         self.may_answer = asyncio.Event()
         self.attempts = self.under_way = self.most_under_way = self.opened = 0
+        self.seconds = 0.01
         self.tried = asyncio.Event()
         """Set when as many attempts have ended as the pool may have sessions."""
 
@@ -55,7 +56,7 @@ class FakeDatabase:
         self.attempts += 1
         self.under_way += 1
         self.most_under_way = max(self.most_under_way, self.under_way)
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(self.seconds)
         self.under_way -= 1
         if self.attempts >= SIZE and not self.under_way:
             self.tried.set()
@@ -93,9 +94,13 @@ async def test_a_storm_of_reads_makes_one_attempt_at_a_time_while_the_database_i
     database.is_away = True
     await asyncio.gather(*read(pool, SIZE), return_exceptions=True)
     database.attempts = database.most_under_way = 0
-    failed = await failures(read(pool, CALLERS))
+    database.seconds = 0.7  # longer than the first have time
+    reads = read(pool, CALLERS)
+    await asyncio.sleep(0.1)
+    reads += read(pool, CALLERS)  # whose time is not over when that of the first is
+    failed = await failures(reads)
     assert {type(error) for error in failed} == {OutOfReach}
-    assert len(failed) == CALLERS
+    assert len(failed) == 2 * CALLERS
     assert database.most_under_way <= 1
     assert database.attempts <= 5
 

@@ -385,7 +385,7 @@ class Pool:
         self._idle: list[Session] = []
         self._count = 0
         self._waiting: deque[asyncio.Future[Session | None]] = deque()
-        self._failures = 0
+        self._failures = self._attempts = 0
         self._next_attempt = 0.0
         self._last_failure: KeytablesError | None = None
         self._in_use: set[Session] = set()
@@ -455,7 +455,8 @@ class Pool:
                 raise StoreClosed("the store is closed")
             if (session := self._take_idle()) is not None:
                 return session
-            may_attempt = not self._failures or self._loop.time() >= self._next_attempt
+            is_time = not self._attempts and self._loop.time() >= self._next_attempt
+            may_attempt = not self._failures or is_time
             if self._count < self._size and may_attempt:
                 if (opened := await self._open(deadline)) is not None:
                     self._in_use.add(opened)
@@ -467,6 +468,7 @@ class Pool:
 
     async def _open(self, deadline: float) -> Session | None:
         self._count += 1
+        self._attempts += 1
         # Others wait until this attempt has ended.
         self._next_attempt = deadline
         try:
@@ -482,6 +484,8 @@ class Pool:
                 return None
             self._pass_on(None)  # another one may attempt it: this caller does not try again
             raise
+        finally:
+            self._attempts -= 1
         self._failures = 0
         self._last_failure = None
         return session
