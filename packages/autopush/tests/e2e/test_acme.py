@@ -13,7 +13,7 @@ from websockets.asyncio.client import connect
 
 from support.certificates import LOOPBACK
 from support.pebble import Pebble
-from support.service import Service, refusal, service
+from support.service import Service, service
 from support.sockets import unused_port
 from support.user_agent import UserAgent
 
@@ -92,9 +92,3 @@ async def test_without_a_directory_it_serves_and_says_why(tmp_path: Path) -> Non
         found = (await health(running, tls=False))["certificate"]
         assert found["status"] == "NOT OK"
         assert found["failure"].endswith("cannot be reached (Connection refused)")
-
-
-def test_a_file_and_a_domain_exclude_each_other(tmp_path: Path) -> None:
-    line = refusal(tmp_path / "data", "serve", "--domain", NAMES[0], "--ssl-cert", "cert.pem")
-    assert line.startswith("autopush: --domain: with it the service gets its own certificate")
-    assert not (tmp_path / "data").exists()
