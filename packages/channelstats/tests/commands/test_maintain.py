@@ -216,12 +216,17 @@ def test_a_copy_without_names_is_a_folder_like_any_other(tmp_path: Path, capfd: 
     assert not re.search(b"UBOB|Bob Berg|CGEN", found)
 
 
+def test_a_copy_has_every_row(capfd: Capture) -> None:
+    assert called("copy", "other", now=NOW) == DONE
+    assert re.fullmatch(r"copied: \d+ rows\n", capfd.readouterr().err)
+    assert stored(folder=Path("other")) == stored()
+
+
 @pytest.mark.parametrize(
     ("words", "code", "line"),
     [
         (("--anonymize", "channelstats-data"), USAGE, "this is the store to copy"),
         (("--anonymize", "mysql://x"), USAGE, "a store is sqlite:///PATH"),
-        (("there",), USAGE, "--anonymize"),
         (("--anonymize", "there"), NOT_DONE, "there is a workspace in it already"),
     ],
 )

@@ -69,7 +69,7 @@ COMMANDS: Final = (
         "import_",
     ),
     ListedCommand("forget", "remove a person from the store for good", "maintain"),
-    ListedCommand("copy", "copy the store without names, IDs and links", "maintain"),
+    ListedCommand("copy", "copy the store, to another engine or without names", "maintain"),
     ListedCommand("doctor", "check the store, the settings and the tokens", "doctor"),
     ListedCommand("demo", "show the dashboard of a made-up workspace", "demo"),
 )

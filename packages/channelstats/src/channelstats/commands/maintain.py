@@ -18,6 +18,7 @@ from channelstats.settings import OptionGroup
 from channelstats.tables import Tables
 from channelstats.tables.exclusion import Forgotten, forget_person
 from channelstats.tables.first_posts import rebuild
+from keytables.copying import copy_table
 from keytables.stores import parse_store
 
 _YES: Final = frozenset({"y", "yes"})
@@ -97,7 +98,6 @@ def _is_confirmed(question: str) -> bool:
     argument(
         "--anonymize",
         action="store_true",
-        required=True,
         help="other names and IDs of people and channels, and no links",
     ),
     groups=(OptionGroup.PRIVACY,),
@@ -115,6 +115,9 @@ async def copy(context: CommandContext) -> int:
     async with context.tables() as source, other.tables(create=True) as target:
         if await target.users.all() or not await target.messages.is_empty():
             raise Failure(f"{to}: there is a workspace in it already; name another place")
+        if not context.arguments.anonymize:
+            context.say(f"copied: {many(await _copy_all(context, source, target), 'row')}")
+            return context.exit_code
         with context.progress_bar("copying", " messages") as bar:
             async for copied in copy_anonymized(
                 source,
@@ -126,6 +129,23 @@ async def copy(context: CommandContext) -> int:
                 show(bar, copied)
     context.say(f"copied without names: {many(copied, 'message')}")
     return context.exit_code
+
+
+async def _copy_all(context: CommandContext, source: Tables, target: Tables) -> int:
+    """Copy every table as it is; return how many rows there are."""
+    if await source.configuration.writer_lease(context.clock).held_since() is not None:
+        raise Failure("something is writing to the store: copy it when that has ended")
+    rows = 0
+    with context.progress_bar("copying", " rows") as bar:
+        for name, handle in source.handles.items():
+
+            def on_items(number: int) -> None:
+                nonlocal rows
+                rows += number
+                show(bar, rows)
+
+            await copy_table(handle, target.handles[name], on_items=on_items)
+    return rows // 2  # each is read on both sides
 
 
 @command(

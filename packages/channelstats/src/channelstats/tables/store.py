@@ -55,6 +55,7 @@ class Tables:
         self, handles: Mapping[str, TableHandle], zone: ZoneInfo, files: Path | None = None
     ) -> None:
         self.zone = zone
+        self.handles = handles
         self.pages = PageFiles(None if files is None else files / "pages")
         self.configuration = Configuration(handles["Configuration"])
         versions = DayVersions(handles["Configuration"])
