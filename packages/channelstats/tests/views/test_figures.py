@@ -17,8 +17,9 @@ ITSELF = re.compile(
 )
 """Titles that say themselves what they mean, or whose numbers stand beside those explained."""
 
-SOMETIMES = {"in_private", "members_of_all"}
-"""Figures of workspaces with private channels, and with several counts of members."""
+_OF_A_TEAM = {"first_answers", "first_answer", "questions_left"}
+SOMETIMES = {"in_private", "members_of_all", *_OF_A_TEAM}
+"""Figures of workspaces with private channels, with several counts of members, and with a team."""
 
 
 @pytest.fixture(scope="module")

@@ -66,6 +66,7 @@ class Options:
     """How to count and what to merge. ``default_timezone`` is for authors without one;
     without it they are in no local time. Those who are excluded, by name or
     by ID, are in no figure. ``merge_skin_tones``: None for on pages of the dashboard alone.
+    ``team``: whose figures stand apart from those of others, by name or by ID.
     """
 
     counting: Counting = field(default_factory=Counting)
@@ -73,6 +74,7 @@ class Options:
     merge_skin_tones: bool | None = None
     excluded_users: frozenset[str] = frozenset()
     excluded_channels: frozenset[str] = frozenset()
+    team: frozenset[str] = frozenset()
 
 
 class TooManyMessages(Exception):  # noqa: N818 - named for what happened

@@ -269,12 +269,17 @@ class Measures:
         return messages.join(found, on=["slack_cid", "ts"], maintain_order="left")
 
     @cached_property
-    def open_questions(self) -> int | None:
-        """How many questions nobody answered; None where too many would have to be followed."""
+    def questions_left(self) -> pl.DataFrame | None:
+        """Questions that nobody answered; None where too many would have to be followed."""
         asked = self.waiting.filter("question")
         if asked.height > MOST_FOLLOWED:
             return None
-        return self.followed(asked).filter(pl.col("outcome").is_in(UNANSWERED)).height
+        return self.followed(asked).filter(pl.col("outcome").is_in(UNANSWERED))
+
+    @property
+    def open_questions(self) -> int | None:
+        """How many these are."""
+        return None if self.questions_left is None else self.questions_left.height
 
     @cached_property
     def noticed(self) -> pl.DataFrame:

@@ -813,9 +813,28 @@ _column(
     "Messages in the period before",
     "How much this person wrote before they stopped.",
 )
+_column("group", "Who", kind=Kind.TEXT)
+_column(
+    "first_answers",
+    "First answers given",
+    "Threads in which the first reply by somebody else was theirs.",
+)
+_column(
+    "first_answer",
+    "Median first answer",
+    "Half of the first answers that they gave came within this time.",
+    Kind.SECONDS,
+)
+_column(
+    "questions_left",
+    "Unanswered questions asked",
+    "Questions of theirs that nobody answered, in a thread or in the talk after them.",
+)
 _column("account", kind=Kind.TEXT)
 _column("action", "What to do", kind=Kind.TEXT)
 _column("reason", "Why", kind=Kind.TEXT)
 SINCE: Final = _column("since", kind=Kind.DATE)
 _column("state", "Marked as", kind=Kind.TEXT)
+_column("assignee", "Assigned to", kind=Kind.PERSON)
+_column("assigned_by", kind=Kind.PERSON)
 _column("item", "Mark as", kind=Kind.ITEM)

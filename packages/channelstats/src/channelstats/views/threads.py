@@ -26,6 +26,7 @@ from channelstats.views.components import (
 from channelstats.views.figures import Values
 from channelstats.views.loading import ViewRequest
 from channelstats.views.model import Kind, Page, Section, SeriesChart, Table
+from channelstats.views.team import team_section
 
 WAIT_STEPS: Final = {
     60: "under 1 min",
@@ -57,6 +58,7 @@ def view(request: ViewRequest) -> Page:
         "How many threads there are, how soon somebody replies, and what nobody answers.",
         waiting_times(request),
         Section.of(responses, table_of("response_time", "Response time", {"seconds": responses})),
+        *team_section(request),
         Section.of(_by_channel(request)),
         Section.of(message_table(request, "most_replied", most_replied, REPLIED, counted_as)),
         tiles=tiles(scope, *_FIGURES),

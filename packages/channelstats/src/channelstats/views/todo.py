@@ -12,6 +12,7 @@ from channelstats.views import figures, queue
 from channelstats.views.components import date_cells, message_cells, table
 from channelstats.views.loading import ViewRequest
 from channelstats.views.model import Page, Section, Table
+from channelstats.views.team import team_section
 
 _TOO_EARLY: Final = "Not known: too few days before this period were read."
 
@@ -39,6 +40,7 @@ def view(request: ViewRequest) -> Page:
             empty=_if_known_before(request, "Everybody who posted before posted again."),
         ),
         *silent,
+        *team_section(request),
         # The longest of them.
         Section.of(_unanswered(request), empty="Every message got a reply or a reaction."),
         notes=_notes(request),

@@ -1,0 +1,55 @@
+"""What the team and all others wrote, answered and asked."""
+
+import pytest
+
+from channelstats.counting import Counting
+from channelstats.stats import Inputs, Options
+from channelstats.tables.directory import User
+from channelstats.views.loading import DashboardData
+from support.channelstats.inputs import inputs_of
+from support.channelstats.said import LONG_AGO, WEEK, said
+from support.channelstats.views import Looked, look
+from support.channelstats.workspace import Workspace
+
+TEAM = frozenset({"@ann", "UTWO"})
+
+
+def looked(view: str = "threads", team: frozenset[str] = TEAM, smallest_group: int = 1) -> Looked:
+    """A thread that UANN of the team answers, one that a member does, a question of either."""
+    one, other = said(0, "UM", reply_count=2), said(2, "UANN", reply_count=1)
+    threads = [one, said(1, "UANN", one), said(3, "UMEM", one), other, said(4, "UM", other)]
+    asked = {f"C{uid}": [said(5, uid, text="who has the key?")] for uid in ("UM", "UMEM", "UTWO")}
+    messages = {"C1": threads, **asked}
+    channels = [{"id": cid, "name": cid, "created": 1, "members": []} for cid in messages]
+    found = inputs_of(Workspace(channels=channels, messages=messages))
+    users = {"UANN": User("UANN", user_name="ann")}
+    inputs = Inputs(found.messages, users, found.channels, history=LONG_AGO)
+    data = DashboardData(inputs, WEEK, Options(Counting(), team=team))
+    return look(view, data, "", "", smallest_group=smallest_group)
+
+
+@pytest.mark.parametrize("view", ["threads", "todo"])
+def test_first_answers_and_unanswered_questions_are_split_by_the_team(view: str) -> None:
+    day = 86_400
+    assert looked(view).rows("team") == [
+        {
+            "group": "Team",
+            "messages": 3,
+            "first_answers": 1,
+            "first_answer": day + 2,
+            "questions_left": 1,
+        },
+        {
+            "group": "Members",
+            "messages": 5,
+            "first_answers": 1,
+            "first_answer": 2 * day - 2,
+            "questions_left": 2,
+        },
+    ]
+
+
+def test_without_a_team_or_with_a_small_one_nothing_is_split() -> None:
+    assert "team" not in looked(team=frozenset()).tables
+    assert "team" in looked(smallest_group=2).tables
+    assert "team" not in looked(smallest_group=3).tables
