@@ -22,6 +22,7 @@ EXPLAINED: Final = {
     "sync": "slack.md#read-the-workspace",
     "report": "getting-started.md#a-report",
     "serve": "dashboard.md",
+    "login": "dashboard.md#a-token-of-ones-own",
     "send-weekly": "slack.md#every-week",
     "notify": "dashboard.md#notifications",
     "warn": "slack.md#goals-and-alerts",

@@ -19,6 +19,7 @@ from channelstats.web.auth import (
     host_name,
     is_own,
     local,
+    personal_token,
 )
 from support.channelstats.dashboard import TOKEN, Client, Dashboard
 from support.clocks import ManualClock
@@ -306,10 +307,11 @@ def test_with_a_token_the_cookie_alone_counts(clock: ManualClock) -> None:
 def test_each_login_is_a_session_that_ends_by_itself(clock: ManualClock, tmp_path: Path) -> None:
     path = tmp_path / "sessions"
     sessions = Sessions(TOKEN, clock, path)
-    one, other = sessions.begin(), sessions.begin()
+    one, other = sessions.begin(), sessions.begin("UBOB")
     sessions.end(one)
     sessions.save()
     again = Sessions(TOKEN, clock, path)
+    assert (again.person(one), again.person(other)) == ("", "UBOB")
     assert [again.knows(key) for key in (one, other, "")] == [False, True, False]
     assert not any(text in path.read_text() for text in (TOKEN, one, other))
     assert path.stat().st_mode & 0o077 == 0
@@ -394,3 +396,14 @@ def test_a_host_is_found_without_its_port() -> None:
     assert host_name("[::1]:8090") == "::1"
     assert host_name("example.com:80") == "example.com"
     assert host_name("[nonsense") == ""
+
+
+def test_a_person_logs_in_with_a_token_of_their_own_and_with_nobody_elses() -> None:
+    guard = Authenticator(TOKEN, ManualClock(0))
+    token = personal_token(TOKEN, "UBOB")
+    assert guard.is_right(token, "10.0.0.1")
+    assert (guard.person(token), guard.person(TOKEN)) == ("UBOB", "")
+    made = token.partition(".")[2]
+    for wrong in (f"UALICE.{made}", f".{made}", "UBOB.", personal_token(f"{TOKEN}2", "UBOB")):
+        assert not guard.is_right(wrong, "10.0.0.1")
+    assert not Authenticator(None, ManualClock(0)).is_right(token, "10.0.0.1")

@@ -4,7 +4,8 @@
     import_        import-export, import-members
     sync           sync
     report         report
-    serve, demo    the dashboard, over the store or over a made-up workspace
+    serve          serve, login: the dashboard, and who logs in to it
+    demo           the dashboard over a made-up workspace
     send           send-weekly, notify, warn, mail
     maintain       forget, copy, rebuild-firstposts
     doctor         doctor
@@ -56,6 +57,7 @@ COMMANDS: Final = (
     ListedCommand("sync", "read users, channels and messages from Slack", "sync"),
     ListedCommand("report", "make a report, and send it if asked to", "report"),
     ListedCommand("serve", "serve the dashboard", "serve"),
+    ListedCommand("login", "show the token by which a person logs in to the dashboard", "serve"),
     ListedCommand("send-weekly", "send every report of a week to where it belongs", "send"),
     ListedCommand("notify", "notify subscribers of the dashboard about a weekly report", "send"),
     ListedCommand("warn", "tell of goals that are sure to be missed this week", "send"),

@@ -1,4 +1,4 @@
-"""`channelstats serve`: the dashboard.
+"""`channelstats serve`: the dashboard; `channelstats login`: a person's token for it.
 
 Rule: a dashboard that listens on this machine alone needs no token; any other one has one. A token
 is shown on a terminal only, and in no log.
@@ -19,8 +19,10 @@ from urllib.parse import urlencode
 
 from aiohttp import web
 
-from channelstats.commands.context import CommandContext, Failure, command
+from channelstats import lookup
+from channelstats.commands.context import CommandContext, Failure, argument, command
 from channelstats.credentials import read_or_create, read_token_file
+from channelstats.ingest.runs import unknown_people
 from channelstats.processes import running
 from channelstats.progress import show
 from channelstats.sending.mail import mail_server
@@ -29,7 +31,7 @@ from channelstats.settings.declaration import is_loopback
 from channelstats.stats.period import Now
 from channelstats.views.model import Choice, ChoiceError
 from channelstats.web.app import make_app
-from channelstats.web.auth import SHORTEST_TOKEN, Authenticator, Sessions
+from channelstats.web.auth import SHORTEST_TOKEN, Authenticator, Sessions, personal_token
 from channelstats.web.filters import asked
 from channelstats.web.front import (
     Front,
@@ -63,6 +65,20 @@ SignalHandler: TypeAlias = Callable[[int, FrameType | None], object] | signal.Ha
 )
 async def serve(context: CommandContext) -> int:
     await serve_dashboard(context)
+    return context.exit_code
+
+
+@command(
+    argument("name", help="who logs in: @name or ID"),
+    groups=(OptionGroup.DASHBOARD,),
+)
+async def login(context: CommandContext) -> int:
+    token = _token(context)
+    if token is None:
+        raise Failure(f"this dashboard asks nobody to log in: set {VARIABLE}, or --host")
+    async with context.tables() as tables:
+        uid = await lookup.user_id(tables, context.arguments.name)
+    print(personal_token(token, uid))
     return context.exit_code
 
 
@@ -138,6 +154,9 @@ async def _warm(context: CommandContext, service: DashboardService) -> None:
         folder = context.settings.folder
         context.say(f"there is no data in {folder} yet; the dashboard says how to import some")
         return
+    names = await service.names(snapshot)
+    for name in unknown_people(context.settings.team, names.users):
+        context.say(f"team: nobody is called {name!r}")
     usual = asked([], Now(context.today, snapshot.history, context.settings.first_weekday))
     with (
         context.progress_bar("reading", " days") as bar,

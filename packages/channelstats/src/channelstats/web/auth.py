@@ -4,6 +4,8 @@ Rule: without a token only this machine may, by a name of this machine and strai
 proxy; a page of somebody else that had its own name point here (DNS rebinding) bears that name.
 With a token whoever has it may, from anywhere; what is not let in learns nothing but how to log in.
 
+A person may have a token of their own, which is made of that one: so it is known who is logged in.
+
 A browser keeps not the token but the key of a session, of which only a digest is kept here; each
 login has its own, and logging out ends it. Tokens are compared in constant time, and one in an
 address goes from there at once, right or wrong.
@@ -33,6 +35,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 from aiohttp import hdrs, web
 
 from channelstats.credentials import replace_file
+from channelstats.identifiers import is_user_id
 from channelstats.settings.declaration import is_loopback
 from channelstats.web.pages import login_page, message_page
 from keytables import Clock
@@ -77,6 +80,7 @@ _LONGEST_TOKEN: Final = 1_000
 _FORM: Final = "application/x-www-form-urlencoded"
 _PLAIN: Final = "identity"
 _KEY_BYTES: Final = 32
+_TOKEN_DIGITS: Final = 40
 _SESSIONS: Final = 10_000
 _BODY_PATIENCE: Final = 10.0
 """Seconds that the body of a request may take."""
@@ -102,27 +106,33 @@ class TooManyFailures(Exception):  # noqa: N818 - named for what happened
 
 
 class Sessions:
-    """Who is logged in: digests of the keys that browsers keep, and until when (seconds since the
-    epoch). With a ``path`` they outlive this process. They are of one ``token``: another one ends
-    all.
+    """Who is logged in: digests of the keys that browsers keep, until when (seconds since the
+    epoch), and who it is, where they have a token of their own. With a ``path`` they outlive this
+    process. They are of one ``token``: another one ends all.
     """
 
     def __init__(self, token: str, clock: Clock, path: Path | None = None) -> None:
         self._of, self._clock, self._path = _digest(f"channelstats dashboard {token}"), clock, path
         self._until: dict[str, int] = {}
+        self._people: dict[str, str] = {}
         with suppress(OSError, ValueError, AttributeError):
             if path is not None:
                 kept = json.loads(path.read_bytes())
                 if kept.get("of") == self._of:
                     self._until = {str(key): int(at) for key, at in kept["until"].items()}
+                    people = kept.get("people", {}).items()
+                    self._people = {str(key): str(uid) for key, uid in people}
 
-    def begin(self) -> str:
-        """A new session; return its key."""
+    def begin(self, person: str = "") -> str:
+        """A new session, of a person where that is known; return its key."""
         key, now = token_urlsafe(_KEY_BYTES), int(self._clock())
         self._until = {of: at for of, at in self._until.items() if at > now}
         while len(self._until) >= _SESSIONS:
             del self._until[next(iter(self._until))]
         self._until[_digest(key)] = now + COOKIE_SECONDS
+        self._people = {of: uid for of, uid in self._people.items() if of in self._until}
+        if person:
+            self._people[_digest(key)] = person
         return key
 
     def end(self, key: str) -> None:
@@ -131,11 +141,21 @@ class Sessions:
     def knows(self, key: str) -> bool:
         return self._until.get(_digest(key), 0) > self._clock()
 
+    def person(self, key: str) -> str:
+        """The ID of whose session this is, "" where that is not known."""
+        return self._people.get(_digest(key), "") if self.knows(key) else ""
+
     def save(self) -> None:
         """Write them to the file, which only its owner can read. Blocks."""
         if self._path is not None:
-            text = json.dumps({"of": self._of, "until": self._until})
+            text = json.dumps({"of": self._of, "until": self._until, "people": self._people})
             replace_file(self._path, text.encode())
+
+
+def personal_token(token: str, uid: str) -> str:
+    """The token by which a person logs in, made of that of the dashboard."""
+    made = hmac.new(token.encode(), f"channelstats login {uid}".encode(), hashlib.sha256)
+    return f"{uid}.{made.hexdigest()[:_TOKEN_DIGITS]}"
 
 
 class Way(Enum):
@@ -151,7 +171,7 @@ class Authenticator:
     """
 
     def __init__(self, token: str | None, clock: Clock, sessions: Sessions | None = None) -> None:
-        self._token, self._clock = None if token is None else token.encode(), clock
+        self._token, self._clock = token, clock
         self._failures: OrderedDict[tuple[Way, str], deque[float]] = OrderedDict()
         self._guesses = {way: deque[float](maxlen=MAX_GUESSES) for way in Way}
         self.sessions = sessions or Sessions(token or "", clock)
@@ -160,6 +180,10 @@ class Authenticator:
     def asks(self) -> bool:
         """Whether visitors have to log in."""
         return self._token is not None
+
+    def person(self, token: str) -> str:
+        """The ID of the person whose right token this is; "" for that of the dashboard."""
+        return "" if token == self._token else person_of(token)
 
     def judge(self, headers: Mapping[str, str], cookie: str) -> Verdict:
         """What becomes of a request. ``headers`` are found whatever their case."""
@@ -172,7 +196,7 @@ class Authenticator:
         return Verdict.LET_IN
 
     def is_right(self, token: str, address: str, way: Way = Way.FORM) -> bool:
-        """Whether that is the token; ``address`` is whence it came.
+        """Whether that is the token, or a person's; ``address`` is whence it came.
 
         :raises TooManyFailures: too many were wrong
         """
@@ -181,8 +205,11 @@ class Authenticator:
         for of, most in ((failures, MAX_FAILURES), (self._guesses[way], MAX_GUESSES)):
             if sum(at > now - _MINUTE for at in of) >= most:
                 raise TooManyFailures
-        if self._token is not None and hmac.compare_digest(token.encode(), self._token):
-            return True
+        if self._token is not None:
+            uid = person_of(token)
+            right = (self._token, *([personal_token(self._token, uid)] if uid else []))
+            if any(hmac.compare_digest(token.encode(), one.encode()) for one in right):
+                return True
         failures.append(now)
         self._guesses[way].append(now)
         self._failures[group] = failures
@@ -190,6 +217,12 @@ class Authenticator:
         while len(self._failures) > _ADDRESSES:
             self._failures.popitem(last=False)
         return False
+
+
+def person_of(token: str) -> str:
+    """The ID of the person whose token this is, "" for that of the dashboard."""
+    uid, dot, _ = token.partition(".")
+    return uid if dot and is_user_id(uid) else ""
 
 
 def is_own(headers: Mapping[str, str]) -> bool:
@@ -293,8 +326,9 @@ class AuthMiddleware:
         to = local(str(request.rel_url.without_query_params("token")))
         if not self._guard.asks:
             return see_other(to)
-        wrong = self._tried(request.query["token"], request, Way.ADDRESS)
-        return see_other("/login") if wrong else await self._let_in(request, to)
+        token = request.query["token"]
+        wrong = self._tried(token, request, Way.ADDRESS)
+        return see_other("/login") if wrong else await self._let_in(request, to, token)
 
     # ── login ────────────────────────────────────────────────────────────────────────────────────
 
@@ -306,10 +340,11 @@ class AuthMiddleware:
     async def log_in(self, request: web.Request) -> web.Response:
         form = await form_of(request)
         goal = local(form.get("to", "/"))
-        wrong = self._tried(form.get("token", ""), request, Way.FORM)
+        token = form.get("token", "")
+        wrong = self._tried(token, request, Way.FORM)
         if wrong:
             return page(login_page(wrong, goal), HTTPStatus.FORBIDDEN)
-        return await self._let_in(request, goal)
+        return await self._let_in(request, goal, token)
 
     async def log_out(self, request: web.Request) -> web.Response:
         self._guard.sessions.end(request.cookies.get(COOKIE, ""))
@@ -328,8 +363,8 @@ class AuthMiddleware:
             return "Too many wrong tokens were sent. Try again in a minute."
         return "" if is_right else "That token is wrong."
 
-    async def _let_in(self, request: web.Request, to: str) -> web.Response:
-        key = self._guard.sessions.begin()
+    async def _let_in(self, request: web.Request, to: str, token: str) -> web.Response:
+        key = self._guard.sessions.begin(self._guard.person(token.strip()))
         await self._save_sessions()
         return set_cookie(see_other(to), request, COOKIE, key, COOKIE_SECONDS)
 
@@ -362,12 +397,22 @@ async def body_of(request: web.Request, kind: str) -> bytes:
         raise web.HTTPBadRequest(reason="the body is not whole") from None
 
 
-async def form_of(request: web.Request) -> dict[str, str]:
-    """The fields of a form that was sent; of several with one name, the last.
+async def fields_of(request: web.Request) -> list[tuple[str, str]]:
+    """The fields of a form that was sent, those that are not empty.
 
     :raises web.HTTPException: it is no form, is too large, or does not come
     """
-    return dict(parse_qsl((await body_of(request, _FORM)).decode(errors="replace")))
+    return parse_qsl((await body_of(request, _FORM)).decode(errors="replace"))
+
+
+async def form_of(request: web.Request) -> dict[str, str]:
+    """The same; of several with one name, the last."""
+    return dict(await fields_of(request))
+
+
+def accepts_json(request: web.Request) -> bool:
+    """Whether a script asks, which shows the answer itself."""
+    return "application/json" in request.headers.get(hdrs.ACCEPT, "")
 
 
 def page(text: str, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
