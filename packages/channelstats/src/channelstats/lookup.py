@@ -136,8 +136,8 @@ def _only(found: list[str], name: str) -> str:
 
 class Names:
     """What people and channels are called on the pages, and whom an address means. Whoever is
-    ``out`` is neither named nor found; without ``slack_name`` nothing is linked. Takes a moment to
-    make for many people.
+    ``out`` is neither named nor found; without ``slack_name`` nothing is linked. Of a ``team``
+    (IDs) those who are known are kept, by their names. Takes a moment to make for many people.
     """
 
     def __init__(
@@ -147,10 +147,13 @@ class Names:
         *,
         slack_name: str = "",
         out: Collection[str] = (),
+        team: Collection[str] = (),
     ) -> None:
         self.users = {uid: user for uid, user in users.items() if uid not in out}
         self.channels = {cid: channel for cid, channel in channels.items() if cid not in out}
         self.directory = Directory.of_rows(self.users, self.channels, slack_name)
+        known = (uid for uid in team if uid in self.users)
+        self.team = tuple(sorted(known, key=lambda uid: self.directory.person(uid).casefold()))
         self._people = [
             (self.directory.person(uid), uid) for uid, user in self.users.items() if not user.is_bot
         ]

@@ -2,9 +2,11 @@
 
 Rule: a mark is no longer there once its time is over, and the item is listed again.
 
-    item_key  which item: `<what> <IDs and timestamps, joined by />`
-    state     done, snoozed or not_a_question
-    by        ID of who said so, where they said who they are
+    item_key  which item: `<what> <IDs and timestamps, joined by />`; of an assignment, which lasts
+              whatever else is said of the item, with `assigned ` before it
+    state     done, snoozed, not_a_question or assigned
+    assignee  ID of whom it is assigned to
+    by        ID of who said so, where that is known
     at        seconds: when
     until     seconds
 """
@@ -26,12 +28,14 @@ class MarkState(StrEnum):
     DONE = "done"
     SNOOZED = "snoozed"
     NOT_A_QUESTION = "not_a_question"
+    ASSIGNED = "assigned"
 
 
 LASTS: Final[Mapping[MarkState, int]] = {
     MarkState.DONE: 400 * _DAY,
     MarkState.SNOOZED: 7 * _DAY,
     MarkState.NOT_A_QUESTION: 400 * _DAY,
+    MarkState.ASSIGNED: 400 * _DAY,
 }
 """Seconds. No period that is shown reaches back longer than what is done is remembered."""
 
@@ -40,17 +44,19 @@ _STATES: Final = frozenset(map(str, MarkState))
 
 
 class ItemMark(msgspec.Struct, frozen=True):
-    """``by`` is "" for somebody who did not say who they are."""
+    """``by`` is "" for somebody who did not say who they are; ``assignee`` is of an assignment."""
 
     state: MarkState
     by: str = ""
     until: int = 0
+    assignee: str = ""
 
 
 class _Row(msgspec.Struct, frozen=True):
     item_key: str = ""
     by: str = ""
     until: int = 0
+    assignee: str = ""
 
 
 class Marks:
@@ -65,20 +71,40 @@ class Marks:
         async for item in every_item(self._table):
             if (state := text(item, "state")) in _STATES:
                 row = struct_of(_Row, item)
-                found[row.item_key] = ItemMark(MarkState(state), row.by, row.until)
+                found[row.item_key] = ItemMark(MarkState(state), row.by, row.until, row.assignee)
         return found
 
     async def put(self, item: str, state: MarkState, now: int, by: str = "") -> None:
-        until = now + LASTS[state]
-        row: Item = {"item_key": item, "state": str(state), "by": by, "at": now, "until": until}
-        await self._table.put(without_empty(row))
+        await self._put(item, ItemMark(state, by, now + LASTS[state]), now)
 
     async def remove(self, item: str) -> None:
         """List it again."""
         await self._table.delete((item,))
 
+    async def assign(self, item: str, assignee: str, now: int, by: str = "") -> None:
+        """Assign an item to somebody, or with "" to nobody."""
+        key = assignment_of(item)
+        until = now + LASTS[MarkState.ASSIGNED]
+        if assignee:
+            await self._put(key, ItemMark(MarkState.ASSIGNED, by, until, assignee), now)
+        else:
+            await self._table.delete((key,))
+
+    async def _put(self, key: str, mark: ItemMark, now: int) -> None:
+        row: Item = {"item_key": key, "at": now, **msgspec.structs.asdict(mark)}
+        await self._table.put(without_empty({**row, "state": str(mark.state)}))
+
     async def forget(self, uid: str) -> None:
         """Delete what a person said, and what was said about them."""
         marks = await self.all()
-        of = [key for key, mark in marks.items() if uid in (mark.by, *re.split("[ /]", key))]
-        await write_all(self._table, deletes=of)
+        theirs = [
+            key
+            for key, mark in marks.items()
+            if uid in (mark.by, mark.assignee, *re.split("[ /]", key))
+        ]
+        await write_all(self._table, deletes=theirs)
+
+
+def assignment_of(item: str) -> str:
+    """The key of the row that says whom an item is assigned to."""
+    return f"{MarkState.ASSIGNED} {item}"

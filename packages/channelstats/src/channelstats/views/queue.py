@@ -10,7 +10,6 @@ from enum import StrEnum
 from itertools import chain, zip_longest
 from typing import Any, Final, NamedTuple, TypeAlias
 
-import msgspec
 import polars as pl
 
 from channelstats.counting import JOINED
@@ -19,11 +18,10 @@ from channelstats.stats.measures import Measures
 from channelstats.stats.period import POINT, WEEK, Period, weeks, with_point
 from channelstats.stats.talk import UNANSWERED
 from channelstats.tables.columns import rows_where
-from channelstats.tables.marks import ItemMark
 from channelstats.views.components import date_cells, message_cells, table
 from channelstats.views.figures import SINCE
 from channelstats.views.loading import Comparison, ViewRequest
-from channelstats.views.model import TO_DO, Page, Section, Table
+from channelstats.views.model import TO_DO, Section
 
 SHOWN: Final = 5
 """Items on top of Overview, in a report."""
@@ -32,14 +30,8 @@ LISTED: Final = 30
 """Items of the view To do. The whole lists are below it."""
 
 QUEUE: Final = "queue"
-MARKED: Final = "marked"
-"""The table of what is left out."""
-
 ITEM: Final = "item"
 """The column of the keys of items."""
-
-MarkedItems: TypeAlias = Mapping[str, ItemMark]
-NO_MARKS: Final[MarkedItems] = {}
 
 _MOST: Final = 50
 """Items of one kind."""
@@ -431,8 +423,13 @@ def is_item(key: str) -> bool:
     return name in _KINDS and _KEY.fullmatch(rest) is not None
 
 
+def is_question(key: str) -> bool:
+    """Whether this is the key of a question."""
+    return key.startswith("question ")
+
+
 def queue(rows: pl.DataFrame, most: int = LISTED) -> Section:
-    """All items, of which `with_marks` leaves the first ``most`` that are not marked."""
+    """All items, of which `marked.with_marks` leaves the first ``most`` that are not marked."""
     about = (
         "In turn of each kind what is most urgent: questions without an answer, newcomers whom"
         " nobody answered, regulars and channels that fell silent, people who joined and never"
@@ -441,36 +438,3 @@ def queue(rows: pl.DataFrame, most: int = LISTED) -> Section:
     whole = TO_DO if most < LISTED else ""
     found = table(QUEUE, "To do first", rows, {"date": SINCE}, whole=whole, about=about)
     return Section.of(found, empty="Nothing is left to do here.")
-
-
-def with_marks(page: Page, marks: MarkedItems) -> Page:
-    """A page as it is shown: its items without those that are marked, which To do lists below, with
-    who marked them. So a page does not have to be made again when an item is marked.
-    """
-    names = [[table.name for table in section.tables] for section in page.sections]
-    if [QUEUE] not in names:
-        return page
-    place = names.index([QUEUE])
-    section, below = page.sections[place], tuple[Section, ...]()
-    (items,) = section.tables
-    rows = items.rows
-    # Where times are hidden there are no keys, and nothing can be marked.
-    if marks and ITEM in rows.columns:
-        if page.name == TO_DO and (marked := _marked(rows, marks)).rows.height:
-            below = (Section.of(marked),)
-        rows = rows.filter(~pl.col(ITEM).is_in(list(marks)))
-    shown = msgspec.structs.replace(items, rows=rows.head(LISTED if page.name == TO_DO else SHOWN))
-    first = msgspec.structs.replace(section, parts=(shown,))
-    sections = (*page.sections[:place], first, *below, *page.sections[place + 1 :])
-    return msgspec.structs.replace(page, sections=sections)
-
-
-def _marked(rows: pl.DataFrame, marks: MarkedItems) -> Table:
-    """The items that somebody marked, and who that was."""
-    said = [(key, mark.state.replace("_", " "), mark.by) for key, mark in marks.items()]
-    of = pl.DataFrame(said, {ITEM: pl.String, "state": pl.String, "by": pl.String}, orient="row")
-    found = rows.join(of, on=ITEM, maintain_order="left").select(
-        "action", "person", "channel", "message", "state", "by", ITEM
-    )
-    about = "Left out of the list above: for a week what is snoozed, for good what is done."
-    return table(MARKED, "Marked", found, about=about)

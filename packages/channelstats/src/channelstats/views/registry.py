@@ -22,6 +22,7 @@ from channelstats.views import (
     todo,
 )
 from channelstats.views.loading import DashboardData, ViewRequest
+from channelstats.views.marked import NO_MARKS, MarkedItems, with_marks
 from channelstats.views.model import (
     CHANNEL,
     GROUP,
@@ -31,7 +32,6 @@ from channelstats.views.model import (
     ChoiceError,
     Page,
 )
-from channelstats.views.queue import NO_MARKS, MarkedItems, with_marks
 
 _VIEWS: Final[Mapping[str, Callable[[ViewRequest], Page]]] = {
     "overview": overview.view,
@@ -61,7 +61,7 @@ def view_of(
     members: tuple[str, ...] = (),
 ) -> Page:
     """The page of a view, of a choice of the days that were read. For ``smallest_group`` and
-    ``members`` see `channelstats.views.loading`, for ``marks`` `channelstats.views.queue`.
+    ``members`` see `channelstats.views.loading`, for ``marks`` `channelstats.views.marked`.
 
     :raises KeyError: there is no view of that name
     :raises ChoiceError: the choice is of other days, or of a group too small to be shown

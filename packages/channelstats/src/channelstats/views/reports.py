@@ -21,6 +21,7 @@ from channelstats.stats.period import Period
 from channelstats.tables import Tables
 from channelstats.tables.messages import Progress
 from channelstats.views.loading import DashboardData, ViewRequest, of_pages, reach_of
+from channelstats.views.marked import ASSIGNED_BY, NO_MARKS, MarkedItems
 from channelstats.views.model import (
     ALL_VIEWS,
     CHANNEL,
@@ -38,7 +39,7 @@ from channelstats.views.model import (
     Text,
     Tiles,
 )
-from channelstats.views.queue import ITEM, NO_MARKS, MarkedItems
+from channelstats.views.queue import ITEM
 from channelstats.views.registry import view_of
 
 ROWS: Final = 20
@@ -51,6 +52,8 @@ class ReportKind(StrEnum):
     CHANNEL = "channel"
     USER = "user"
 
+
+_NOT_REPORTED: Final = (ITEM, ASSIGNED_BY)
 
 _VIEWS: Final = {
     ReportKind.GLOBAL: ("overview", "threads", "reactions"),
@@ -233,7 +236,7 @@ def _first_rows(part: Part) -> Part:
     if part.rows.height > ROWS:
         title = f"{title}, the first {ROWS} of {part.rows.height:,}"
     return msgspec.structs.replace(
-        part.without(ITEM), rows=rows.drop(ITEM, strict=False), title=title
+        part.without(*_NOT_REPORTED), rows=rows.drop(_NOT_REPORTED, strict=False), title=title
     )
 
 

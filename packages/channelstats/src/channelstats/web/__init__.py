@@ -5,6 +5,7 @@ The one rule: a page shows what a view says, and adds names, form and nothing el
     app            paths, and what each answers
     front          how many connections there may be, and how long a first request may take
     auth           who may look: the middleware before every page, the login, forms
+    marking        marking what is to be done, one item or several
     filters        the query of an address
     service        what is read and worked out, and kept as long as it is right
     preparing      makes the pages that are offered before anybody asks, in a process of its own

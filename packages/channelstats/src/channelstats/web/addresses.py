@@ -4,7 +4,7 @@ Rule: an address asks for the choice that the page shows, but for what it change
 or is not known, leads nowhere: its address is "".
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from itertools import dropwhile, takewhile
 from typing import Final, TypeAlias
@@ -38,20 +38,26 @@ HEADING: Final = (Kind.PERSON, Kind.CHANNEL, Kind.EMOJI, Kind.DATE, Kind.TEXT, K
 """Columns whose cells can name a row."""
 _NAMING: Final = (Kind.PERSON, Kind.CHANNEL, Kind.DATE, Kind.TEXT, Kind.EMOJI)
 
+NO_MORE: Final[Mapping[str, str]] = {}
+
 Days: TypeAlias = tuple[date, date]
 """The first and the last."""
 
 
 class Addresses:
-    """Those of the page of a view; every ID in them is one that may be shown."""
+    """Those of the page of a view; every ID in them is one that may be shown. ``own`` are further
+    parameters, which lead to the same view again.
+    """
 
-    def __init__(self, view: str, asked: Query, directory: Directory) -> None:
-        self._view, self._asked, self._directory = view, asked, directory
+    def __init__(
+        self, view: str, asked: Query, directory: Directory, own: Mapping[str, str] = NO_MORE
+    ) -> None:
+        self._view, self._asked, self._directory, self._own = view, asked, directory, own
 
     def link(self, view: str, ending: str = "", **changed: str | Sequence[str]) -> str:
         """A view of the same choice, or of one with changes."""
         path = "/" if view == next(iter(VIEWS)) and not ending else f"/{view}{ending}"
-        own = {} if view == self._view else {COMPARE: (), ONLY: ""}
+        own = self._own if view == self._view else {COMPARE: (), ONLY: ""}
         return path + self._asked.query(**{**own, **changed})
 
     def whole(self, table: Table) -> str:
@@ -84,7 +90,7 @@ class Addresses:
 
     def kept(self, page: TablePage) -> list[tuple[str, str]]:
         """What the search of a table sends along: the choice, the table, and its order."""
-        query = self._asked.query(table=page.table.name, sort=page.query.sort)
+        query = self._asked.query(**self._own, table=page.table.name, sort=page.query.sort)
         return parse_qsl(query.removeprefix("?"))
 
     # ── what is counted ──────────────────────────────────────────────────────────────────────────

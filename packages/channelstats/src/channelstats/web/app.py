@@ -11,6 +11,7 @@ page of the same numbers.
     /report               the report of the week that the choice ends in
     /names.json?like=     people whose name has that in it
     /me                   POST: who the visitor is
+    /marks                POST: see `channelstats.web.marking`
     /health               whether the dashboard and its store answer
     /login /logout        where a token is asked for
     /static/...           style, scripts, icons
@@ -29,7 +30,6 @@ import logging
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote, unquote
 
 import msgspec
 from aiohttp import hdrs, web
@@ -44,7 +44,6 @@ from channelstats.sending.mail import STOP_PATH, MailServer, is_signed, stop_sec
 from channelstats.sending.push_sender import VapidKey, vapid_key
 from channelstats.settings.declaration import is_loopback
 from channelstats.stats.period import Now
-from channelstats.tables.marks import MarkState
 from channelstats.views.model import (
     ALL_VIEWS,
     CHANNEL,
@@ -57,11 +56,12 @@ from channelstats.views.model import (
     ChoiceError,
     Page,
 )
-from channelstats.views.queue import is_item
+from channelstats.web.auth import COOKIE as SESSION
 from channelstats.web.auth import (
     Authenticator,
     AuthMiddleware,
     Handler,
+    accepts_json,
     body_of,
     form_of,
     host_name,
@@ -73,32 +73,19 @@ from channelstats.web.auth import (
     set_cookie,
 )
 from channelstats.web.filters import COMPARE, ONLY, BadQuery, asked
-from channelstats.web.pages import Visit, message_page, start_page, stop_page, view_page
+from channelstats.web.marking import COOKIE, Marking, said_of
+from channelstats.web.pages import MINE, Visit, message_page, start_page, stop_page, view_page
 from channelstats.web.service import Busy, DashboardService, FirstImport, StoreSnapshot
 from channelstats.web.table_pages import PARAMETERS, table_query
 from keytables import KeytablesError
 
-_OWN: Final = {CHANNEL: (COMPARE,), MESSAGES: (ONLY,), GROUP: (ONLY,)}
+_OWN: Final = {CHANNEL: (COMPARE,), MESSAGES: (ONLY,), GROUP: (ONLY,), TO_DO: (MINE,)}
 """Parameters that some views alone have."""
-
-_LISTED: Final = "listed"
-"""Said of an item that was marked: it is listed again."""
-
-MARKED: Final = "channelstats-marked"
-"""The cookie by which the next page says what became of an item."""
-
-_SAID: Final = {
-    str(MarkState.DONE): "Marked as done.",
-    str(MarkState.SNOOZED): "Left out for a week.",
-    str(MarkState.NOT_A_QUESTION): "Marked as no question.",
-    _LISTED: "Listed again.",
-}
 
 ME: Final = "channelstats-me"
 """The cookie that keeps who the visitor is."""
 
 _YEAR: Final = 365 * 86_400
-_MINUTE: Final = 60
 LARGEST: Final = 16_384
 """Bytes of what may be sent here."""
 
@@ -115,6 +102,7 @@ _FILES: Final = {
     "/static/look.css": "text/css; charset=utf-8",
     "/static/dashboard.css": "text/css; charset=utf-8",
     "/static/dashboard.js": "text/javascript; charset=utf-8",
+    "/static/todo.js": "text/javascript; charset=utf-8",
     "/static/icon.svg": "image/svg+xml; charset=utf-8",
     "/notifications/notify.js": "text/javascript; charset=utf-8",
     "/notifications/icon.png": "image/png",
@@ -142,7 +130,7 @@ class Dashboard:
             web.get("/report", self.report),
             web.get("/names.json", self.people),
             web.post("/me", self.set_me),
-            web.post("/marks", self.mark),
+            web.post("/marks", Marking(self._service, self._known).mark),
             web.get("/health", self.health),
             web.get(f"/{STOP_PATH}", self.ask_to_stop),
             web.post(f"/{STOP_PATH}", self.stop_mail),
@@ -165,12 +153,10 @@ class Dashboard:
             folder = settings.store or str(settings.folder)
             return page(await asyncio.to_thread(start_page, visit, folder))
         view = await self._view(request, visit, snapshot)
-        said, _, item = request.cookies.get(MARKED, "").partition("/")
-        if said in _SAID:
-            visit = msgspec.structs.replace(visit, said=_SAID[said], marked=unquote(item))
+        visit = msgspec.structs.replace(visit, said=said_of(request))
         answer = page(await asyncio.to_thread(view_page, view, visit, table))
-        if said:
-            answer.del_cookie(MARKED, path="/")
+        if COOKIE in request.cookies:
+            answer.del_cookie(COOKIE, path="/")
         return answer
 
     async def json(self, request: web.Request) -> web.Response:
@@ -211,23 +197,6 @@ class Dashboard:
             return set_cookie(answer, request, ME, person, _YEAR)
         answer.del_cookie(ME)
         return answer
-
-    async def mark(self, request: web.Request) -> web.Response:
-        """Mark an item of what is to be done, or list it again."""
-        form = await form_of(request)
-        item, said = form.get("item", ""), form.get("as", "")
-        if not is_item(item):
-            raise BadQuery("item: expected the key of something to be done")
-        marks = self._service.tables.marks
-        if said == _LISTED:
-            await marks.remove(item)
-        elif said in map(str, MarkState):
-            by = self._known(request, await self._service.names(await self._service.snapshot()))
-            await marks.put(item, MarkState(said), int(self._service.clock()), by)
-        else:
-            raise BadQuery(f"as: expected one of {', '.join([*MarkState, _LISTED])}")
-        answer = see_other(local(form.get("to", "/")))
-        return set_cookie(answer, request, MARKED, f"{said}/{quote(item, safe='')}", _MINUTE)
 
     async def health(self, _: web.Request) -> web.Response:
         try:
@@ -313,24 +282,34 @@ class Dashboard:
         ]
         person = await asyncio.to_thread(names.find_person, found.person) if found.person else ""
         compare = tuple(dict.fromkeys(cid for cid in others if cid != channel))
+        mine, me = request.query.get(MINE, ""), self._known(request, names)
+        if mine not in ("", "yes"):
+            raise BadQuery(f"{MINE}: expected yes")
+        if mine and not me:
+            raise BadQuery(f"{MINE}: expected of somebody who said who they are (This is me)")
         visit = Visit(
             asked=msgspec.structs.replace(found, channel=channel, person=person, compare=compare),
             names=names,
             now=now,
             zone=service.tables.zone,
             workspace=names.directory.slack_name,
-            me=self._known(request, names),
+            me=me,
             logged_in=self._guard.asks,
+            is_named=bool(self._logged_in(request)),
             has_links=not service.is_made_up,
             goals=service.settings.goals,
+            mine=bool(mine),
         )
         return visit, snapshot
 
-    @staticmethod
-    def _known(request: web.Request, names: Names) -> str:
-        """Who the visitor said to be, if that is somebody; "" otherwise."""
-        me = request.cookies.get(ME, "")
+    def _known(self, request: web.Request, names: Names) -> str:
+        """Who is logged in, or who the visitor said to be, if that is somebody; "" otherwise."""
+        me = self._logged_in(request) or request.cookies.get(ME, "")
         return me if me in names.directory.people else ""
+
+    def _logged_in(self, request: web.Request) -> str:
+        """Who is logged in by a token of their own, "" where that is not known."""
+        return self._guard.sessions.person(request.cookies.get(SESSION, ""))
 
     async def _channel(self, names: Names, called: str) -> str:
         if not called:
@@ -343,7 +322,8 @@ class Dashboard:
         return found
 
     async def _view(self, request: web.Request, visit: Visit, snapshot: StoreSnapshot) -> Page:
-        return await self._service.view(_view_name(request), visit.asked.choice, snapshot)
+        assignee = visit.me if visit.mine else ""
+        return await self._service.view(_view_name(request), visit.asked.choice, snapshot, assignee)
 
 
 def _view_name(request: web.Request) -> str:
@@ -416,7 +396,8 @@ def _wrong(
 ) -> web.Response:
     """``again``: the page asks again after so many seconds."""
     headers = dict.fromkeys((hdrs.RETRY_AFTER, "Refresh"), str(again)) if again else None
-    if request.path.endswith((".json", ".csv")) or request.path.startswith("/notifications/"):
+    is_of_script = request.path.startswith("/notifications/") or accepts_json(request)
+    if request.path.endswith((".json", ".csv")) or is_of_script:
         return web.json_response({"error": text}, status=status, headers=headers)
     return page(message_page(title, text), status, headers)
 

@@ -7,7 +7,7 @@ came from outside is text, never markup.
 from collections.abc import Mapping, Sequence
 from datetime import date
 from functools import cached_property
-from typing import Final
+from typing import Any, Final, NamedTuple
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -21,8 +21,10 @@ from channelstats.render.html import delta, emoji, environment, unchanged
 from channelstats.render.text import line_text
 from channelstats.render.words import NOTHING, date_text, figure_text, goal_state, plural
 from channelstats.stats.period import WEEK, Now, Period
+from channelstats.tables.marks import MarkState
 from channelstats.views.channel import MOST_COMPARED
 from channelstats.views.goals import Bound, measured
+from channelstats.views.marked import ASSIGNED_BY, ASSIGNEE, MARKED
 from channelstats.views.model import (
     CHANNEL,
     LISTED_IN,
@@ -43,7 +45,7 @@ from channelstats.views.model import (
     Text,
     Tile,
 )
-from channelstats.views.queue import MARKED
+from channelstats.views.queue import ITEM, QUEUE, Action
 from channelstats.web.addresses import HEADING, Addresses
 from channelstats.web.filters import PRESETS, Query
 from channelstats.web.table_pages import TableQuery, table_pages
@@ -62,11 +64,45 @@ _SMALL_TABLE: Final = 3
 """Columns of a table of which two fit side by side."""
 
 
+LISTED: Final = "listed"
+"""Said of an item that was marked: it is listed again."""
+
+NOTHING_CHECKED: Final = "nothing"
+
+MINE: Final = "mine"
+"""The parameter that asks, with `yes`, for what is assigned to the visitor."""
+
+SAID: Final[Mapping[str, str]] = {
+    MarkState.DONE: "Done",
+    MarkState.SNOOZED: "Left out for a week",
+    MarkState.NOT_A_QUESTION: "Marked as no question",
+    MarkState.ASSIGNED: "Assigned",
+    LISTED: "Listed again",
+    NOTHING_CHECKED: "Nothing is checked",
+}
+"""What has become of items, as a page says it."""
+
+_ABOUT_CHANNEL: Final = (Action.HELP, Action.REVIVE)
+_ABOUT_MESSAGE: Final = (Action.ANSWER,)
+
+
+class Said(NamedTuple):
+    """What has just become of items: a key of `SAID`, "" for nothing."""
+
+    mark: str = ""
+    items: Sequence[str] = ()
+
+    @property
+    def has_undo(self) -> bool:
+        """Whether the items can be listed again."""
+        return bool(self.items) and self.mark not in (MarkState.ASSIGNED, LISTED)
+
+
 class Visit(msgspec.Struct, frozen=True):
     """One visit to the dashboard: ``asked`` in IDs; ``me`` is who the visitor said to be, by ID,
-    or ""; ``logged_in`` with a token. Messages of a workspace that is made up have no links
-    (``has_links``). ``said``: what has just become
-    of the item ``marked``, "" for nothing.
+    or ""; ``logged_in`` with a token, ``is_named`` with one of their own. Messages of a workspace
+    that is made up have no links (``has_links``). ``said``: what has just become of items;
+    ``mine``: only those assigned to ``me`` are listed.
     """
 
     asked: Query
@@ -76,10 +112,11 @@ class Visit(msgspec.Struct, frozen=True):
     workspace: str = ""
     me: str = ""
     logged_in: bool = False
+    is_named: bool = False
     has_links: bool = True
     goals: tuple[Bound, ...] = ()
-    said: str = ""
-    marked: str = ""
+    said: Said = Said()
+    mine: bool = False
 
 
 class Card(msgspec.Struct, frozen=True):
@@ -126,6 +163,7 @@ def _render(name: str, **values: object) -> str:
         views=VIEWS,
         MORE=MORE,
         TO_DO=TO_DO,
+        SAID=SAID,
         presets=PRESETS,
         span=_span,
         plural=plural,
@@ -142,7 +180,8 @@ class ViewContext:
     def __init__(self, view: Page, visit: Visit, table: TableQuery = TableQuery()) -> None:  # noqa: B008
         self.view, self.asked, self.table = view, visit.asked, table
         self._visit, self._directory = visit, visit.names.directory
-        self.to = Addresses(view.name, visit.asked, self._directory)
+        own = {MINE: "yes"} if visit.mine else {}
+        self.to = Addresses(view.name, visit.asked, self._directory, own)
         self.person = self._directory.person
         self.pages = table_pages(view.tables, table, self._directory.called)
         self._goals = measured(view, visit.goals)
@@ -271,14 +310,67 @@ class ViewContext:
         chosen, leads = self.asked.person, self.to.leads(chart)
         return drawn(chart, half=half, named=self.person, chosen=chosen, leads=leads)
 
-    def is_marked(self, item: str) -> bool:
-        """Whether somebody marked this item of what is to be done."""
-        return item in self._marked
+    # ── what is to be done ───────────────────────────────────────────────────────────────────────
 
     @cached_property
-    def _marked(self) -> frozenset[str]:
-        found = (table.rows["item"] for table in self.view.tables if table.name == MARKED)
-        return frozenset(item for items in found for item in items)
+    def _items(self) -> dict[str, dict[str, Any]]:
+        """The rows of what is to be done, and of what was marked, by item."""
+        return {
+            row[ITEM]: row
+            for table in self.view.tables
+            if table.name in (QUEUE, MARKED) and ITEM in table.rows.columns
+            for row in table.rows.iter_rows(named=True)
+        }
+
+    @property
+    def has_items(self) -> bool:
+        """Whether there is anything that can be marked."""
+        return bool(self._items)
+
+    def is_marked(self, item: str) -> bool:
+        """Whether somebody marked this item of what is to be done."""
+        return "state" in self._items[item]
+
+    def to_list_of(self, mine: bool) -> str:
+        """Where the list is, of what is assigned to the visitor or of everything."""
+        return f"{self.to.link(self.view.name, mine='yes' if mine else '')}#table-{QUEUE}"
+
+    @property
+    def to_list(self) -> str:
+        """Where the list that is shown is."""
+        return self.to_list_of(self._visit.mine)
+
+    def label(self, item: str) -> str:
+        """What is to be done: `Answer Freya in #hiring`."""
+        row = self._items[item]
+        action, person = row["action"], self.person(row["person"])
+        channel = self._directory.called(row["channel"], Kind.CHANNEL)
+        if action in _ABOUT_MESSAGE:
+            return f"{action} {person} in {channel}"
+        return f"{action} {channel if action in _ABOUT_CHANNEL else person}"
+
+    def assignee(self, item: str) -> str:
+        """The ID of whom an item is assigned to, "" for nobody."""
+        return self._items[item].get(ASSIGNEE) or ""
+
+    def assigned(self, item: str) -> str:
+        """Whom an item is assigned to, and by whom, in words; "" for nobody."""
+        if not (assignee := self.assignee(item)):
+            return ""
+        by = self._items[item][ASSIGNED_BY]
+        name = self.person(assignee)
+        return f"{name}, by {self.person(by)}" if by and by != assignee else name
+
+    @property
+    def said(self) -> str:
+        """What has just become of items, in a sentence; "" for nothing."""
+        mark, items = self._visit.said
+        if not items:
+            return f"{SAID[mark]}." if mark else ""
+        what = f"{len(items)} items" if len(items) > 1 else "an item"
+        if len(items) == 1 and items[0] in self._items:
+            what = self.label(items[0])
+        return f"{SAID[mark]}: {what}."
 
     # ── tables ───────────────────────────────────────────────────────────────────────────────────
 

@@ -27,9 +27,9 @@ from channelstats.tables import Tables
 from channelstats.tables.exclusion import forgotten, resolve_channels, resolve_people
 from channelstats.tables.messages import Progress
 from channelstats.views.loading import DashboardData, TooMuch, load, load_members, refuse_small
+from channelstats.views.marked import with_marks
 from channelstats.views.model import CHANNEL, VIEWS, Choice, ChoiceError, Page
 from channelstats.views.page_bytes import code_digest, decoded, encoded
-from channelstats.views.queue import with_marks
 from channelstats.views.registry import unmarked_view_of
 from channelstats.views.reports import ReportKind, ReportRequest, load_report_data
 from keytables import Clock
@@ -262,9 +262,11 @@ class DashboardService:
             alone=self._alone,
         )
 
-    async def view(self, name: str, choice: Choice, snapshot: StoreSnapshot) -> Page:
-        """A view. What somebody marked is left out of what is to be
-        done at once.
+    async def view(
+        self, name: str, choice: Choice, snapshot: StoreSnapshot, assignee: str = ""
+    ) -> Page:
+        """A view. What somebody marked is left out of what is to be done at once; with an
+        ``assignee`` so is what is not assigned to them.
 
         :raises ChoiceError: the choice cannot be shown
         :raises Busy: it takes too long
@@ -281,7 +283,7 @@ class DashboardService:
                 return await self._made(name, choice, data, members)
 
         page = await self._views.get((name, choice, snapshot.mark, members), make)
-        return with_marks(page, await self.tables.marks.all())
+        return with_marks(page, await self.tables.marks.all(), assignee)
 
     async def _made(
         self, name: str, choice: Choice, data: DashboardData, members: tuple[str, ...] = ()
@@ -379,8 +381,10 @@ class DashboardService:
         settings = self.settings
         out = resolve_people(settings.exclude_users, users)
         out |= resolve_channels(settings.exclude_channels, channels)
+        team = resolve_people(settings.team, users)
         slack_name = await self.tables.configuration.slack_name(settings.slack_name)
-        return await asyncio.to_thread(Names, users, channels, slack_name=slack_name, out=out)
+        making = partial(Names, slack_name=slack_name, out=out, team=team)
+        return await asyncio.to_thread(making, users, channels)
 
     async def _rendered(
         self, start: date, wanted: ReportRequest, choice: Choice, names: Names

@@ -16,6 +16,7 @@ import msgspec
 import polars as pl
 
 from channelstats.stats.quantities import replaced
+from channelstats.views.marked import ASSIGNED_BY, ASSIGNEE
 from channelstats.views.model import NUMERIC, Column, Kind, Table
 from channelstats.web.filters import BadQuery, whole_number
 
@@ -50,8 +51,9 @@ class TableQuery(msgspec.Struct, frozen=True):
 
 
 class TablePage(msgspec.Struct, frozen=True):
-    """Some rows of a table, in those of its columns that have something in some row, and without a
-    date beside the message that is of that date; CSV and JSON have the others too. ``first`` is the
+    """Some rows of a table, in those of its columns that have something in some row, without a
+    date beside the message that is of that date, and without whom an item is assigned to, which
+    stands where it is marked; CSV and JSON have the others too. ``first`` is the
     place of the first of them among the ``found``, from 1, and ``last`` that of the last; ``query``
     is what led here.
     """
@@ -127,7 +129,8 @@ def _page(table: Table, asked: TableQuery, shown: ShownText) -> TablePage:
     columns = [
         column
         for column in table.columns
-        if not (_is_blank(table.rows[column.name]) or (is_dated and column.kind is Kind.DATE))
+        if column.name not in (ASSIGNEE, ASSIGNED_BY)
+        and not (_is_blank(table.rows[column.name]) or (is_dated and column.kind is Kind.DATE))
     ]
     cells = rows[begin : begin + ROWS].select(column.name for column in columns)
     return TablePage(table, asked, columns, cells.rows(), begin + 1, rows.height)
