@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from channelstats.days import (
     DAY,
     Calendar,
-    ago_text,
     date_at,
     midnight,
     minute_text,
@@ -75,9 +74,3 @@ def test_periods_in_words() -> None:
 def test_times_in_words_are_those_of_the_zone() -> None:
     assert minute_text(1710028800, ZoneInfo("UTC")) == "2024-03-10 00:00"
     assert minute_text(1710028800, ZoneInfo("America/Los_Angeles")) == "2024-03-09 16:00"
-
-
-def test_days_ago_are_counted_by_the_calendar() -> None:
-    zone = ZoneInfo("UTC")
-    assert ago_text(1710028799, 1710028800, zone) == "2024-03-09, 1 day ago"
-    assert ago_text(1710028800, 1710028801, zone) == "2024-03-10, 0 days ago"

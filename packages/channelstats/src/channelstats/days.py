@@ -50,13 +50,6 @@ def minute_text(seconds: int, zone: ZoneInfo) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC).astimezone(zone):%Y-%m-%d %H:%M}"
 
 
-def ago_text(seconds: int, now: int, zone: ZoneInfo) -> str:
-    """A date and how long it is past: 2024-03-03, 18 days ago."""
-    day = date_at(seconds, zone)
-    days = (date_at(now, zone) - day).days
-    return f"{day.isoformat()}, {days:,} day{'' if days == 1 else 's'} ago"
-
-
 def week_of(day: date, first_weekday: int = SUNDAY) -> date:
     """The day on which the week of ``day`` began."""
     return day - (day.weekday() - first_weekday) % _WEEK * DAY

@@ -109,11 +109,6 @@ def pairs_by(volumes: pl.DataFrame) -> Mapping[str, Pair]:
     return {str(key): [m, w] for key, m, w in rows}
 
 
-def hour_text(hour: int) -> str:
-    """0900-0959."""
-    return f"{hour:02d}00-{hour:02d}59"
-
-
 def shares_of_periods(shares: Sequence[float]) -> dict[str, float]:
     """Sums of the shares of hours over thirds of the day."""
     return {name: fsum(shares[at] for at in hours) for name, hours in PERIODS.items()}
