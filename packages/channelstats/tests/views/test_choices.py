@@ -102,10 +102,8 @@ def test_what_all_persons_did_adds_up_to_the_whole(data: DashboardData) -> None:
         overview, people_view = look("overview", data, channel), look("people", data, channel)
         interactions = look("network", data, channel).number("interactions")
         whole = {
-            **{
-                tile: overview.number(tile) for tile in SUMMED["overview"] if tile in overview.tiles
-            },
-            "answers": people_view.number("answers"),
+            "messages": overview.number("messages"),
+            **{tile: people_view.number(tile) for tile in ("words", "reactions", "answers")},
             "reactions_given": data.scope(everything(data, channel)).now.given.height,
             **{tile: look("threads", data, channel).number(tile) for tile in SUMMED["threads"]},
             **dict.fromkeys(SUMMED["network"], interactions),
