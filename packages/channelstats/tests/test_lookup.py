@@ -70,6 +70,33 @@ def test_a_channel_is_found_by_name_and_id(real: Names) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("group", "found"),
+    [
+        ("help-*", "C1 C2"),
+        ("#Help-*", "C1 C2"),
+        ("*", "C1 C2 C3 C4"),
+        ("*-de", "C2"),
+        ("h*p-*, talk ,", "C1 C2 C4"),
+        ("C3,help-en", "C1 C3"),
+        ("*[a-z]", ""),
+        ("help-*,none", ""),
+        ("*?*", ""),
+        (f"{'*a' * 90}*", ""),
+        (",", ""),
+    ],
+)
+def test_a_group_of_channels_is_a_pattern_or_a_list(group: str, found: str) -> None:
+    called = {"C1": "help-en", "C2": "help-de", "C3": "helpers", "C4": "talk" + "a" * 80}
+    names = Names({}, {cid: Channel(cid, name) for cid, name in called.items()})
+    group = group.replace("talk", called["C4"])
+    if found:
+        assert names.find_channels(group) == tuple(found.split())
+        return
+    with pytest.raises(NotFound, match="there are help-de, help-en, helpers, talk"):
+        names.find_channels(group)
+
+
 def test_what_begins_like_it_comes_first_and_bots_never(real: Names) -> None:
     assert [name for _, name in real.like("b")] == ["Bob Berg"]
     assert [name for _, name in real.like("@A")] == ["Ada", "Ada"]

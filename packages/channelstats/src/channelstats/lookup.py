@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
+from fnmatch import fnmatchcase
 from typing import Final
 
 from channelstats.identifiers import is_user_id
@@ -23,6 +24,9 @@ _ALIKE: Final = 0.7
 
 _MOST_MEANT: Final = 5
 """People who are suggested."""
+
+_CHANNELS_NAMED: Final = 12
+"""Channels that are named where a group has none."""
 
 _WORDS: Final = re.compile(r"[\W_]+")
 
@@ -58,6 +62,11 @@ def channel_called(channels: Mapping[str, Channel], name: str) -> str | None:
         every = ", ".join(sorted(f"{of.friendly_name!r} ({of.slack_cid})" for of in found))
         raise NotFound(f"{name!r} may be any of {every}: give the ID")
     return found[0].slack_cid if found else None
+
+
+def is_group_of_channels(text: str) -> bool:
+    """Whether it means several channels: `help-*`, or `help-*, support`."""
+    return "*" in text or "," in text
 
 
 async def user_id(tables: Tables, name: str) -> str:
@@ -163,6 +172,12 @@ class Names:
             for name in {user.user_name, user.display_name, user.real_name}
         )
 
+        self._called = {
+            cid: one_form(channel.friendly_name).casefold()
+            for cid, channel in self.channels.items()
+        }
+        self._bearers_of_channels = Counter(self._called.values())
+
     def find_person(self, called: str) -> str:
         """The ID of the person with this name.
 
@@ -176,6 +191,40 @@ class Names:
         :raises NotFound: several are called so
         """
         return channel_called(self.channels, called)
+
+    def find_channels(self, group: str) -> tuple[str, ...]:
+        """The IDs of the channels of a group: names and IDs, and patterns where a `*` stands for
+        anything.
+
+        :raises NotFound: one of these means no channel, or a name several
+        """
+        found = dict[str, None]()
+        for part in filter(None, map(str.strip, group.split(","))):
+            if "*" in part:
+                called = one_form(part.removeprefix("#")).casefold()
+                pattern = re.sub(r"([?[])", r"[\1]", called)  # `*` alone means anything
+                ids = [cid for cid, name in self._called.items() if fnmatchcase(name, pattern)]
+            else:
+                ids = list(filter(None, [self.find_channel(part)]))
+            if not ids:
+                raise NotFound(f"no channel is called like {part!r}; {self._some_channels()}")
+            found |= dict.fromkeys(ids)
+        if not found:
+            raise NotFound(f"{group!r} names no channel; {self._some_channels()}")
+        return tuple(sorted(found))
+
+    def _some_channels(self) -> str:
+        """What channels there are, as the end of an error."""
+        names = [name for _, name in self.listed_channels()]
+        more = len(names) - _CHANNELS_NAMED
+        rest = f" and {more:,} more" if more > 0 else ""
+        return f"there are {', '.join(names[:_CHANNELS_NAMED]) or 'none'}{rest}"
+
+    def channel_finder(self, cid: str) -> str:
+        """What means exactly this channel: its name where it is no other's."""
+        name = self.channels[cid].friendly_name
+        is_only = self._bearers_of_channels[name.casefold()] == 1
+        return f"#{name}" if name and is_only else cid
 
     def like(self, part: str) -> list[tuple[str, str]]:
         """Some people whose name has that in it: what finds each, and their name."""

@@ -59,6 +59,14 @@ def test_a_channel_is_as_if_there_were_no_other(name: str, data: DashboardData) 
         assert comparable(chosen) == comparable(alone)
 
 
+@pytest.mark.parametrize("name", [name for name in VIEWS if name != "newcomers"])
+def test_all_channels_as_a_group_are_everything(name: str, data: DashboardData) -> None:
+    choice = everything(data)
+    group = msgspec.structs.replace(choice, group=tuple(channels_of(data)))
+    chosen = msgspec.structs.replace(view_of(name, data, group), choice=choice)
+    assert comparable(chosen) == comparable(view_of(name, data, choice))
+
+
 def test_a_channel_that_was_chosen_is_not_counted(data: DashboardData) -> None:
     for cid in channels_of(data):
         view = view_of("channels", data, everything(data, cid))

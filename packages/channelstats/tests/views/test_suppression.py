@@ -3,11 +3,13 @@
 from datetime import date
 from functools import cache
 
+import msgspec
 import pytest
 
 from channelstats.stats import Options, Period
 from channelstats.views.loading import DashboardData, ViewRequest
-from channelstats.views.model import VIEWS, ChoiceError, Kind
+from channelstats.views.model import VIEWS, ChoiceError, Kind, Page
+from channelstats.views.registry import view_of
 from support.cases import cases
 from support.channelstats.house import UTC
 from support.channelstats.inputs import inputs_of
@@ -80,6 +82,21 @@ def test_a_small_channel_cannot_be_chosen(channel: str) -> None:
     with pytest.raises(ChoiceError, match="fewer than 3 people posted in this channel"):
         look("volume", workspace(), channel, smallest_group=K)
     assert look("volume", workspace(), "CBIG", smallest_group=K).number("messages") == 3
+
+
+def test_a_small_channel_is_left_out_of_a_group() -> None:
+    data = workspace()
+
+    def of(*group: str) -> Page:
+        choice = msgspec.structs.replace(everything(data), group=group)
+        return view_of("volume", data, choice, smallest_group=K)
+
+    page = of("CBIG", "CSMALL")
+    assert Looked(page).number("messages") == 3
+    assert page.choice.group == ("CBIG",)
+    assert page.notes == ("Channels where fewer than 3 people posted are left out.",)
+    with pytest.raises(ChoiceError, match="fewer than 3 people posted in each of these channels"):
+        of("CSMALL", "CNONE")
 
 
 @cases("name", VIEWS)

@@ -623,6 +623,25 @@ async def test_up_to_four_channels_are_drawn_beside_one(board: Dashboard) -> Non
     assert "no such parameter" in await board.text("/channels?compare=dev", status=400)
 
 
+async def test_a_group_of_channels_is_shown_together(board: Dashboard) -> None:
+    async def messages(channel: str) -> int:
+        page = json.loads(await board.text(f"/volume.json?{WEEK}&channel={channel}"))
+        return int(page["tiles"]["messages"]["cur"])
+
+    assert await messages("*e*") == await messages("dev") + await messages("general")
+    view = json.loads(await board.text(f"/channels.json?{WEEK}&channel=d*,general"))
+    assert (view["channel"], view["channels"]) == (None, ["CDEV", "CGEN"])
+    assert {row["channel"] for row in view["tables"]["channels"]["rows"]} == {"CDEV", "CGEN"}
+    page = await board.text(f"/?{WEEK}&channel=d*,general")
+    assert '<span class="chip">d*,general (2 channels)<a' in page
+    assert f'href="/people?{WEEK}&amp;channel=d%2A%2Cgeneral"' in page
+    assert "<h1>d* (1 channel)</h1>" in await board.text(f"/channel?{WEEK}&channel=d*")
+    nothing = await board.text("/?channel=help-*", status=404)
+    assert "no channel is called like &#39;help-*&#39;; there are dev, general" in nothing
+    for path in ("report?channel=d*", "channel?channel=d*&compare=general"):
+        assert "not a group" in await board.text(f"/{path}", status=400)
+
+
 async def test_who_is_unknown_forgotten_or_excluded_has_no_page(
     example: House, tmp_path: Path
 ) -> None:

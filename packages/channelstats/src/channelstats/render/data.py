@@ -9,6 +9,7 @@ The JSON of a page, whose keys stay as they are within a `schema_version`:
     first, last          the days, `yyyy-mm-dd`
     before {first, last} the days that are compared with
     channel, person      what was chosen: IDs, or null
+    channels             IDs of a group of channels that was chosen
     tiles   {name: {title, about, kind, everyone, cur, prev, diff_pct, state}}
             cur is null where there is nothing to measure; everyone unless a person is chosen
     charts  [{chart, name, title, about, …}]
@@ -61,14 +62,15 @@ def json_of(page: Page, names: Directory) -> bytes:
         "last": chosen.last,
         "before": dict(zip(("first", "last"), page.before, strict=True)),
         "channel": chosen.channel or None,
+        "channels": chosen.group,
         "person": chosen.person or None,
         "tiles": {tile.name: _tile(tile) for tile in page.tiles},
         "charts": page.charts,
         "tables": {table.name: _table(table) for table in page.tables},
         "names": {
-            "people": {uid: names.person(uid) for uid in _ids(page, Kind.PERSON, chosen.person)},
+            "people": {uid: names.person(uid) for uid in _ids(page, Kind.PERSON, {chosen.person})},
             "channels": {
-                cid: names.channel(cid) for cid in _ids(page, Kind.CHANNEL, chosen.channel)
+                cid: names.channel(cid) for cid in _ids(page, Kind.CHANNEL, {*chosen.channels})
             },
         },
     }
@@ -93,9 +95,9 @@ def _table(table: Table) -> dict[str, Json]:
     }
 
 
-def _ids(page: Page, kind: Kind, chosen: str) -> list[str]:
+def _ids(page: Page, kind: Kind, chosen: set[str]) -> list[str]:
     """Every ID of a kind in a page."""
-    found = {chosen}
+    found = set(chosen)
     for table in page.tables:
         for column in table.columns:
             if column.kind is kind:

@@ -155,7 +155,7 @@ async def load_inputs(
     reach: Period | None = None,
     refresh: bool = False,
     most: int | None = None,
-    channel: str = "",
+    channels: Collection[str] = (),
     unread: Collection[str] = (),
     alone: AbstractAsyncContextManager[None] | None = None,
 ) -> Inputs:
@@ -164,7 +164,7 @@ async def load_inputs(
     with the dates read, and all.
 
     ``reach`` are days that end with the period: their messages are read too, every reply to them,
-    and what was written in the week since. With a ``channel`` no message of another one is read;
+    and what was written in the week since. With ``channels`` no message of another one is read;
     ``unread`` columns are not. What is `LARGE` is read within ``alone``.
 
     :raises TooManyMessages: there are more than ``most`` in these days
@@ -172,7 +172,7 @@ async def load_inputs(
     if context is None:
         context = await load_context(tables, options)
     messages, people = tables.messages, context.excluded_people
-    channels, followed = context.excluded_channels, reach or period
+    followed = reach or period
     bots = frozenset(user.slack_uid for user in context.users.values() if user.is_bot)
     counted = options.counting.counted(bots)
     first, last = dates_of(period, reach)
@@ -182,9 +182,11 @@ async def load_inputs(
     left_out = {*unread, *(() if with_replies else REPLIES)}
     wanted = [name for name in MESSAGES.names() if name not in left_out]
     held = Period(first + DAY, (last - first).days - 1, period.zone)
-    parts = _Parts(counted, lambda frame: frame_without(frame, people, channels), most)
+    parts = _Parts(
+        counted, lambda frame: frame_without(frame, people, context.excluded_channels), most
+    )
     late: list[str] = []
-    only = pl.col("slack_cid") == channel if channel else None
+    only = pl.col("slack_cid").is_in(channels) if channels else None
     of_days = messages.of_days(first, last, wanted, progress=progress, refresh=refresh, only=only)
     async with AsyncExitStack() as stack:
         async for frame in of_days:
@@ -200,7 +202,7 @@ async def load_inputs(
         read = await asyncio.to_thread(parts.joined)
     first_posts = context.first_posts
     if first_posts is None:
-        listed = ~pl.col("slack_cid").is_in(sorted(channels))
+        listed = ~pl.col("slack_cid").is_in(sorted(out))
         first_posts = _without(await derived(messages, counted & listed), people)
     return Inputs(
         messages=read,

@@ -43,8 +43,10 @@ _FIGURES: Final = (
 
 def view(request: ViewRequest) -> Page:
     scope, choice = request.scope, request.choice
-    if not choice.channel:
+    if not choice.channels:
         raise ChoiceError("channel: expected a name or an ID")
+    if choice.group and choice.compare:
+        raise ChoiceError("compare: expected one channel to compare with, not a group")
     if choice.compare:
         scopes = {cid: _scope_of(request, cid) for cid in (choice.channel, *choice.compare)}
         lines, numbers = _beside_others(scopes)

@@ -5,8 +5,9 @@ same. What is read is bounded by a most of days and of messages; where there are
 read alone.
 
 With a smallest group of k, a channel in which fewer than k people posted in the period is in no
-list and cannot be chosen, nor are messages in it listed; figures of the whole stay as they are, as
-in reports. Where fewer than k posted in all, no person is named at all.
+list and cannot be chosen, nor are messages in it listed, and of a group of channels it is left
+out; figures of the whole stay as they are, as in reports. Where fewer than k posted in all, no
+person is named at all.
 """
 
 from collections.abc import Iterable, Mapping
@@ -151,14 +152,16 @@ class DashboardData:
         """Whether its views take so much memory that they should not be made beside others."""
         return self.inputs.messages.height > LARGE
 
-    def measured_in(self, channel: str) -> MeasuredInputs:
-        """Of one channel, or with "" of all."""
-        return self.measured.only(pl.col("slack_cid") == channel) if channel else self.measured
+    def measured_in(self, channels: tuple[str, ...]) -> MeasuredInputs:
+        """Of these channels together, without any of all."""
+        if not channels:
+            return self.measured
+        return self.measured.only(pl.col("slack_cid").is_in(channels))
 
     def scope(self, choice: Choice) -> Comparison:
         """What was chosen."""
-        measured = self.measured_in(choice.channel)
-        whole = self._compared(measured) if choice.channel else self.whole
+        measured = self.measured_in(choice.channels)
+        whole = self._compared(measured) if choice.channels else self.whole
         if not choice.person:
             return whole
         measured = measured.only(pl.col("slack_uid") == choice.person)
@@ -179,7 +182,7 @@ async def load(
     alone: AbstractAsyncContextManager[None] | None = None,
 ) -> DashboardData:
     """Read what the days of a choice and as many before are made of, beside a ``context`` that was
-    read before. ``progress`` is called with the dates read, and all. Of a choice with a channel no
+    read before. ``progress`` is called with the dates read, and all. Of a choice with channels no
     message of another one is read. For ``alone`` see `load_inputs`.
 
     :raises ChoiceError: there are no such days, or too many of them or of messages in them
@@ -196,7 +199,7 @@ async def load(
                 context=context,
                 reach=reach,
                 most=MOST_MESSAGES,
-                channel=choice.channel,
+                channels=choice.channels,
                 unread=UNREAD,
                 alone=alone,
             )
@@ -258,8 +261,9 @@ def refuse_small(choice: Choice, groups: SmallGroups) -> None:
     :raises ChoiceError: the choice is of a group that is too small to be shown
     """
     small = f"fewer than {groups.smallest} people posted"
-    if choice.channel and not groups.shows(choice.channel):
-        raise ChoiceError(f"{small} in this channel: it is not shown on its own")
+    if choice.channels and not any(map(groups.shows, choice.channels)):
+        where = "each of these channels: none is" if choice.group else "this channel: it is not"
+        raise ChoiceError(f"{small} in {where} shown on its own")
     if choice.person and not groups.names_people:
         raise ChoiceError(f"{small} in these days: nobody is shown on their own")
 
@@ -289,11 +293,13 @@ class ViewRequest:
         self.names_people = groups.names_people
         for channel in (choice.channel, *choice.compare):
             refuse_small(msgspec.structs.replace(choice, channel=channel), groups)
+        shown = tuple(filter(self.shows, choice.group))
+        self.choice = choice = msgspec.structs.replace(choice, group=shown)
         self.scope: Comparison = data.scope(choice)
 
     def measures_of(self, people: pl.Series, days: Period) -> Measures:
-        """What these people wrote in other days, in the chosen channel or anywhere."""
-        measured = self.data.measured_in(self.choice.channel)
+        """What these people wrote in other days, in the chosen channels or anywhere."""
+        measured = self.data.measured_in(self.choice.channels)
         return measured.only(pl.col("slack_uid").is_in(people.implode())).measures(days)
 
     def page(
@@ -345,13 +351,18 @@ class ViewRequest:
         return msgspec.structs.replace(part, rows=part.rows.clear(), whole="")
 
     @property
+    def where(self) -> str:
+        """The channels chosen, as the end of a sentence."""
+        of_one = " in this channel" if self.choice.channel else ""
+        return " in these channels" if self.choice.group else of_one
+
+    @property
     def _silence(self) -> tuple[str, ...]:
         """Says so when there is nothing."""
         if self.scope.now.messages.height:
             return ()
         who = "This person wrote nothing" if self.scope.person else "Nobody wrote anything"
-        where = " in this channel" if self.choice.channel else ""
-        return (f"{who}{where} in this period.",)
+        return (f"{who}{self.where} in this period.",)
 
     @property
     def _suppression(self) -> tuple[str, ...]:
@@ -361,7 +372,6 @@ class ViewRequest:
         if not self.names_people:
             return (f"Fewer than {self.smallest_group} people posted, so nobody is named.",)
         if not all(map(self.shows, self.data.whole.now.channel_frame["slack_cid"])):
-            return (
-                f"Channels where fewer than {self.smallest_group} people posted are not listed.",
-            )
+            out = "left out" if self.choice.group else "not listed"
+            return (f"Channels where fewer than {self.smallest_group} people posted are {out}.",)
         return ()

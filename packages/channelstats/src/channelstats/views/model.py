@@ -23,8 +23,8 @@ class ChoiceError(Exception):
 
 class Choice(msgspec.Struct, frozen=True):
     """What is looked at: the days from ``first`` to ``last``, both included, and of those one
-    channel, one person, or everything. IDs. ``compare`` are channels to draw beside the chosen one;
-    ``only`` names some of the messages, to list these.
+    channel, a ``group`` of channels, one person, or everything. IDs. ``compare`` are channels to
+    draw beside the chosen one; ``only`` names some of the messages, to list these.
     """
 
     first: date
@@ -33,6 +33,12 @@ class Choice(msgspec.Struct, frozen=True):
     person: str = ""
     compare: tuple[str, ...] = ()
     only: str = ""
+    group: tuple[str, ...] = ()
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """The channels that are looked at; none for all."""
+        return (self.channel,) if self.channel else self.group
 
 
 class Kind(StrEnum):

@@ -92,7 +92,7 @@ def view(request: ViewRequest) -> Page:
         rates,
         lines("active", "Weekly and monthly posters", *_ACTIVE),
     ]
-    members = () if scope.person or request.choice.channel else _members(request, shown_weeks)
+    members = () if scope.person or request.choice.channels else _members(request, shown_weeks)
     if members:
         of = figures.MEMBERS_OF_ALL
         drawn = (Series(of.key, of.title, members),)
@@ -312,7 +312,7 @@ def _steps(request: ViewRequest, months: Sequence[Period]) -> pl.DataFrame:
 def _joined(request: ViewRequest, months: Sequence[Period]) -> pl.DataFrame:
     """Who joined in which month, the `point`, and whether they came as far as each step."""
     days, first = _reach(request), request.data.measured.first_posts
-    measured = request.data.measured_in(request.choice.channel)
+    measured = request.data.measured_in(request.choice.channels)
     of = measured.measures(days).period_messages
     joined = (
         of.moves.filter(pl.col("subtype").is_in(JOINED))

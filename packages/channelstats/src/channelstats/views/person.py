@@ -59,7 +59,7 @@ def view(request: ViewRequest) -> Page:
 
 def _seen(request: ViewRequest) -> Mapping[str, pl.DataFrame]:
     """When and where this person was seen, up to the last day: a message each, or none."""
-    measured = request.data.measured_in(request.choice.channel)
+    measured = request.data.measured_in(request.choice.channels)
     source, uid = measured.counted_messages, request.scope.person
     until = pl.col("ts") < request.scope.now.period.end * 1_000_000
     is_theirs = pl.col("slack_uid") == uid

@@ -21,9 +21,8 @@ def summary(request: ViewRequest, *, is_own: bool = False) -> Iterator[Line]:
     messages = _span(scope, figures.MESSAGES, "message")
     if scope.person:
         share = _span(scope, figures.SHARE_OF_MESSAGES)
-        where = " in this channel" if request.choice.channel else ""
         who: str | Span = "You" if is_own else Span(scope.person, Kind.PERSON, notify=False)
-        yield (who, " wrote ", messages, ", ", share, f" of all messages{where}.")
+        yield (who, " wrote ", messages, ", ", share, f" of all messages{request.where}.")
         got = _span(scope, figures.ANSWERS, "reply"), _span(scope, figures.REACTIONS, "reaction")
         yield ("Others gave ", got[0], " and ", got[1], ".")
         return

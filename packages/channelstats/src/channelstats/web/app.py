@@ -35,7 +35,7 @@ import msgspec
 from aiohttp import hdrs, web
 
 from channelstats import lookup, render
-from channelstats.lookup import Names, NotFound
+from channelstats.lookup import Names, NotFound, is_group_of_channels
 from channelstats.processes import running
 from channelstats.render.data import csv_of, json_of
 from channelstats.sending.announcing import Announcer, newest_week, subscribed
@@ -277,9 +277,12 @@ class Dashboard:
         to_newest = request.path.startswith(f"/{TO_DO}")
         also += _OWN.get(_view_name(request), ())
         found = asked(list(request.query.items()), now, also, to_newest=to_newest)
-        channel, *others = [
-            await self._channel(names, called) for called in (found.channel, *found.compare)
-        ]
+        group = tuple[str, ...]()
+        if is_group_of_channels(channel := found.channel):
+            group = await asyncio.to_thread(names.find_channels, channel)
+        else:
+            channel = await self._channel(names, channel)
+        others = [await self._channel(names, called) for called in found.compare]
         person = await asyncio.to_thread(names.find_person, found.person) if found.person else ""
         compare = tuple(dict.fromkeys(cid for cid in others if cid != channel))
         mine, me = request.query.get(MINE, ""), self._known(request, names)
@@ -288,7 +291,9 @@ class Dashboard:
         if mine and not me:
             raise BadQuery(f"{MINE}: expected of somebody who said who they are (This is me)")
         visit = Visit(
-            asked=msgspec.structs.replace(found, channel=channel, person=person, compare=compare),
+            asked=msgspec.structs.replace(
+                found, channel=channel, person=person, compare=compare, group=group
+            ),
             names=names,
             now=now,
             zone=service.tables.zone,

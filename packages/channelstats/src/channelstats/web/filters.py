@@ -41,7 +41,8 @@ class BadQuery(Exception):  # noqa: N818 - named for what happened
 
 class Query(msgspec.Struct, frozen=True):
     """What is asked for. ``weeks`` is 0 for days that are no preset; ``channel``, ``person`` and
-    ``compare`` are as they were called.
+    ``compare`` are as they were called; ``group`` are the IDs of the channels where ``channel``
+    means several.
     """
 
     first: date
@@ -51,10 +52,13 @@ class Query(msgspec.Struct, frozen=True):
     person: str = ""
     compare: tuple[str, ...] = ()
     only: str = ""
+    group: tuple[str, ...] = ()
 
     @property
     def choice(self) -> Choice:
-        return Choice(self.first, self.last, self.channel, self.person, self.compare, self.only)
+        channel = "" if self.group else self.channel
+        chosen = channel, self.person, self.compare, self.only, self.group
+        return Choice(self.first, self.last, *chosen)
 
     @property
     def days(self) -> int:

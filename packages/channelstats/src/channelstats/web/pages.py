@@ -199,6 +199,28 @@ class ViewContext:
         return [self._visit.names.finder(uid, self.person(uid)) for uid in list(found)[:_OFFERED]]
 
     @property
+    def channels(self) -> list[tuple[str, str]]:
+        """Channels to choose from: what means each, and their names."""
+        names = self._visit.names
+        listed = names.listed_channels(self.view.small_channels)
+        return [(names.channel_finder(cid), f"#{name}") for cid, name in listed]
+
+    @property
+    def channel(self) -> str:
+        """The chosen channel or the group as it is called, "" for none."""
+        if not self.asked.group:
+            of = self.asked.channel
+            return self._directory.called(of, Kind.CHANNEL) if of else ""
+        number = len(self.view.choice.group)
+        return f"{self.asked.channel} ({number:,} {plural(number, 'channel')})"
+
+    @property
+    def channel_typed(self) -> str:
+        """What was typed to choose it, or may be."""
+        of, names = self.asked.channel, self._visit.names
+        return of if self.asked.group or not of else names.channel_finder(of)
+
+    @property
     def is_filtered(self) -> bool:
         """Whether a channel or a person is chosen, beside the one that the page is about."""
         chosen = {CHANNEL: self.asked.channel, PERSON: self.asked.person}
@@ -207,9 +229,10 @@ class ViewContext:
     @property
     def comparable(self) -> list[tuple[str, str]]:
         """Channels that can be drawn beside the one that the page is about: IDs and names."""
-        shown = (self.asked.channel, *self.asked.compare)
-        if self.view.name != CHANNEL or len(self.asked.compare) == MOST_COMPARED:
+        asked = self.asked
+        if self.view.name != CHANNEL or asked.group or len(asked.compare) == MOST_COMPARED:
             return []
+        shown = asked.channel, *asked.compare
         return self._visit.names.listed_channels({*self.view.small_channels, *shown})
 
     @property
@@ -250,6 +273,8 @@ class ViewContext:
         """What the page is called: the person or the channel that it is about, or the view."""
         chosen = {PERSON: self.asked.person, CHANNEL: self.asked.channel}
         of = chosen.get(self.view.name, "")
+        if of and self.view.name == CHANNEL:
+            return self.channel
         if of:
             return self._directory.called(of, Kind(self.view.name))
         return line_text(self.view.title, self._directory)
@@ -282,7 +307,7 @@ class ViewContext:
         """
         choice = self.view.choice
         is_other = tile.kind is Kind.COUNT and (choice.last - choice.first).days + 1 != WEEK
-        if choice.channel or choice.person or is_other:
+        if choice.channels or choice.person or is_other:
             return []
         figure = f"{self.view.name}.{tile.name}"
         return [goal_state(goal) for goal in self._goals if goal.bound.figure == figure]

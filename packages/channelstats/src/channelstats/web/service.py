@@ -244,9 +244,10 @@ class DashboardService:
         try:
             return await read(Choice(choice.first, choice.last))
         except TooMuch:
-            if not choice.channel or choice.compare:
+            if not choice.channels or choice.compare:
                 raise
-            return await read(Choice(choice.first, choice.last, choice.channel))
+            alone = Choice(choice.first, choice.last, choice.channel, group=choice.group)
+            return await read(alone)
 
     async def _load(
         self, days: Choice, snapshot: StoreSnapshot, progress: Progress | None = None
@@ -361,6 +362,8 @@ class DashboardService:
         :raises Busy: it takes too long
         """
         start = week_of(choice.last, self.settings.first_weekday)
+        if choice.group and not choice.person:
+            raise ChoiceError("channel: expected one channel to report on, not a group")
         kind = ReportKind.CHANNEL if choice.channel else ReportKind.GLOBAL
         if choice.person:  # it is about what the person wrote anywhere, whatever channel is chosen
             kind, choice = ReportKind.USER, Choice(choice.first, choice.last, person=choice.person)

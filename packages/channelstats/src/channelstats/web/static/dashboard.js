@@ -15,6 +15,11 @@ if (form) {
   });
 }
 
+// A channel taken from the list is a choice; what is typed is one when it is sent.
+form?.querySelector(".channel")?.addEventListener("input", (event) => {
+  if (event.inputType === undefined || event.inputType === "insertReplacementText") form.requestSubmit();
+});
+
 // People are offered while a name is typed.
 const person = form?.querySelector(".person");
 const people = document.querySelector("#people");
