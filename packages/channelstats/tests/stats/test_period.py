@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from channelstats.days import week_of
 from channelstats.stats.period import (
     MOST_SINGLE_DAYS,
+    YEAR,
     Period,
     axis,
     by_point,
@@ -24,6 +25,16 @@ from channelstats.stats.period import (
 
 UTC = ZoneInfo("UTC")
 DAYS = st.dates(date(2010, 1, 1), date(2035, 1, 1))
+
+
+def test_a_period_is_compared_with_the_days_before_or_with_the_same_weekdays_a_year_before() -> (
+    None
+):
+    week = Period(date(2024, 3, 10), 7, UTC)
+    assert week.previous == Period(date(2024, 3, 3), 7, UTC)
+    before = Period(date(2024, 3, 10), 7, UTC, back=YEAR).previous
+    assert before == Period(date(2023, 3, 12), 7, UTC)
+    assert before.start.weekday() == week.start.weekday()
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 
 from channelstats.days import DAY
 from channelstats.stats import Options, Period
-from channelstats.stats.period import History
+from channelstats.stats.period import YEAR, History
 from channelstats.tables.columns import ID, MESSAGES
 from channelstats.tables.message_row import MessageRow
 from channelstats.views import loading as reading
@@ -210,6 +210,28 @@ def test_days_that_are_not_known_whole_are_not_compared(
     states = {tile.change["state"] for tile in found.view.tiles if tile.change is not None}
     assert ("not_compared" not in states) == compared
     assert (states == {"not_compared"}) != compared
+
+
+def test_a_year_before_takes_the_place_of_the_period_before() -> None:
+    rng = random.Random(7)
+    inputs = inputs_of(Maker(rng, settings(rng)).workspace(200))
+    inputs = replace(inputs, history=History(FIRST - 500 * DAY, FIRST + 6 * DAY))
+    days = Period(FIRST, 7, ZoneInfo("UTC"))
+    then = DashboardData(inputs, replace(days, start=FIRST - YEAR * DAY), Options())
+    # Messages of now stand in for those of then.
+    earlier = pl.col("ts") - YEAR * 86_400_000_000
+    then = replace(then, inputs=replace(inputs, messages=inputs.messages.with_columns(earlier)))
+    data = DashboardData(inputs, days, Options()).against_year(then)
+    for person in ("", "UA"):
+        found = look("volume", data, person=person)
+        assert found.number("messages")
+        for tile in found.view.tiles:
+            assert tile.change is not None
+            assert tile.change["cur"] == tile.change["prev"]
+        for chart in found.view.charts:
+            now, before, *_ = chart.series
+            assert (before.title, before.values) == ("A year before", now.values)
+    assert found.view.before == (date(2023, 3, 12), date(2023, 3, 18))
 
 
 def test_nobody_is_new_before_four_weeks_of_messages_are_known() -> None:

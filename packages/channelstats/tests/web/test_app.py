@@ -22,11 +22,13 @@ import pytest_asyncio
 
 from channelstats.commands import COMMANDS
 from channelstats.commands.context import make_parser
+from channelstats.counting import Counting
 from channelstats.render.data import csv_of, json_of
 from channelstats.render.names import Directory
 from channelstats.stats import Options
 from channelstats.tables.directory import Channel, User
 from channelstats.tables.exclusion import forget_person
+from channelstats.tables.first_posts import rebuild
 from channelstats.views.loading import load
 from channelstats.views.model import VIEWS, Choice, Page
 from channelstats.views.registry import view_of
@@ -640,6 +642,33 @@ async def test_a_group_of_channels_is_shown_together(board: Dashboard) -> None:
     assert "no channel is called like &#39;help-*&#39;; there are dev, general" in nothing
     for path in ("report?channel=d*", "channel?channel=d*&compare=general"):
         assert "not a group" in await board.text(f"/{path}", status=400)
+
+
+async def test_a_period_is_compared_with_the_same_weeks_a_year_before(
+    example: House, tmp_path: Path
+) -> None:
+    query = f"{WEEK}&against=year"
+    async with dashboard(example, tmp_path) as opened:
+        unknown = "not compared with Sun 12 Mar to Sat 18 Mar 2023, as messages are known only"
+        assert unknown in await opened.text(f"/?{query}")
+    year_ago = -24 * 364
+    hours = (year_ago - 24, year_ago + 30, year_ago + 31)
+    await example.tables.messages.write([row(hour, cid="CDEV") for hour in hours])
+    await rebuild(example.tables, Counting())
+    async with dashboard(example, tmp_path) as opened:
+        view = json.loads(await opened.text(f"/volume.json?{query}&channel=dev"))
+        assert view["before"] == {"first": "2023-03-12", "last": "2023-03-18"}
+        assert view["tiles"]["messages"]["prev"] == 2
+        assert [of["title"] for of in view["charts"][0]["series"]] == [
+            "This period",
+            "A year before",
+        ]
+        text = await opened.text(f"/?{query}")
+        assert "compared with Sun 12 Mar to Sat 18 Mar 2023" in text
+        assert f'href="/people?{WEEK}&amp;against=year"' in text
+        # What is to be done is of now.
+        to_do = json.loads(await opened.text(f"/todo.json?{query}"))
+        assert to_do["before"]["first"] > "2024"
 
 
 async def test_who_is_unknown_forgotten_or_excluded_has_no_page(

@@ -92,6 +92,7 @@ def test_days_that_are_a_period_are_called_one() -> None:
 
 
 def test_links_keep_what_is_chosen_but_for_what_they_change() -> None:
+    assert of("against=year").query(weeks="1") == "?against=year&weeks=1"
     found = of("weeks=12&channel=dev&person=bob")
     assert found.query(weeks="1") == "?channel=dev&person=bob&weeks=1"
     assert found.query(weeks="4") == "?channel=dev&person=bob"
@@ -117,6 +118,7 @@ def test_links_keep_what_is_chosen_but_for_what_they_change() -> None:
         ("chanel=dev", "chanel: there is no such parameter; did you mean channel?"),
         ("x=1", "x: there is no such parameter; there are from, to, weeks, channel, person"),
         (f"person={'x' * 201}", "person: expected at most 200 characters"),
+        ("against=month", "against: expected year"),
         ("table=x", "table: there is no such parameter"),
     ],
 )

@@ -202,7 +202,7 @@ async def load_inputs(
         read = await asyncio.to_thread(parts.joined)
     first_posts = context.first_posts
     if first_posts is None:
-        listed = ~pl.col("slack_cid").is_in(sorted(out))
+        listed = ~pl.col("slack_cid").is_in(sorted(context.excluded_channels))
         first_posts = _without(await derived(messages, counted & listed), people)
     return Inputs(
         messages=read,

@@ -19,6 +19,9 @@ from channelstats.days import DAY, SUNDAY, midnight, week_of
 from channelstats.tables.columns import rows_where
 
 WEEK: Final = 7
+YEAR: Final = 52 * WEEK
+"""A year before, weekdays are the same."""
+
 MONTH: Final = 28
 """Days that monthly posters are counted over."""
 
@@ -28,11 +31,14 @@ MOST_SINGLE_DAYS: Final = 92
 
 @dataclass(frozen=True)
 class Period:
-    """``days`` consecutive dates from ``start`` on."""
+    """``days`` consecutive dates from ``start`` on. They are compared with those so many days
+    ``back``; with 0 with as many days just before.
+    """
 
     start: date
     days: int
     zone: ZoneInfo
+    back: int = 0
 
     def __post_init__(self) -> None:
         if self.days < 1:
@@ -59,8 +65,8 @@ class Period:
 
     @property
     def previous(self) -> "Period":
-        """As many days just before."""
-        return Period(self.start - self.days * DAY, self.days, self.zone)
+        """As many days just before, or ``back``."""
+        return Period(self.start - (self.back or self.days) * DAY, self.days, self.zone)
 
     def ending_with(self, days: int) -> "Period":
         """So many days that end with this period."""

@@ -91,7 +91,7 @@ def compared_series(
     """
     found = [Series("now", "This period", tuple(now))]
     if scope.is_meaningful:
-        found.append(Series(BEFORE, "Period before", tuple(before), faint=True))
+        found.append(Series(BEFORE, scope.before_title, tuple(before), faint=True))
     if everyone is not None:
         title = "Everyone"
         if kind is Kind.COUNT:

@@ -245,8 +245,8 @@ FIRST_TIME: Final = _figure(
     listed="newcomers/first_time",
 )
 _column("rank", about="Place by number of messages; 1 is the most.")
-_column("change", "Change", "Messages compared with the period before.", Kind.CHANGE)
-CHANGE: Final = _column("change_of_it", "Change", "Compared with the period before.", Kind.CHANGE)
+_column("change", "Change", "Messages compared with before.", Kind.CHANGE)
+CHANGE: Final = _column("change_of_it", "Change", "Compared with before.", Kind.CHANGE)
 
 # ── channels ──────────────────────────────────────────────────────────────────────────────────────
 

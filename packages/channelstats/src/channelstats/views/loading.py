@@ -25,7 +25,7 @@ from channelstats.identifiers import SLACKBOT
 from channelstats.stats import Inputs, Options, Period, quantities
 from channelstats.stats.inputs import LARGE, ReportContext, TooManyMessages, load_inputs
 from channelstats.stats.measures import MeasuredInputs, Measures, SmallGroups
-from channelstats.stats.period import MONTH, WEEK
+from channelstats.stats.period import MONTH, WEEK, YEAR
 from channelstats.stats.quantities import Change, Formula, Quantity
 from channelstats.stats.rankings import known_channels
 from channelstats.tables import Tables
@@ -95,6 +95,10 @@ class Comparison(NamedTuple):
         return pl.struct(cur=now.shown(), prev=nothing, diff_pct=nothing, state=state)
 
     @property
+    def before_title(self) -> str:
+        return "A year before" if self.now.period.back else "Period before"
+
+    @property
     def channels(self) -> pl.DataFrame:
         """The channels with messages, beside the period before: see `beside`."""
         now, before = (of.channel_frame for of in self)
@@ -114,7 +118,8 @@ class Comparison(NamedTuple):
 @dataclass(frozen=True)
 class DashboardData:
     """``cohorts`` are the weeks that newcomers are followed over; ``first_weekday`` is the one that
-    weeks begin with, Monday is 0.
+    weeks begin with, Monday is 0. ``then`` are the same weeks a year before, read for themselves,
+    where these are compared with.
     """
 
     inputs: Inputs
@@ -122,6 +127,11 @@ class DashboardData:
     options: Options
     first_weekday: int = SUNDAY
     cohorts: int = COHORTS
+    then: "DashboardData | None" = None
+
+    def against_year(self, then: "DashboardData") -> "DashboardData":
+        """The same, compared with these days of a year before."""
+        return replace(self, period=replace(self.period, back=YEAR), then=then)
 
     @property
     def channels(self) -> Mapping[str, Channel]:
@@ -139,7 +149,7 @@ class DashboardData:
     @cached_property
     def whole(self) -> Comparison:
         """Everything."""
-        return self._compared(self.measured)
+        return self._compared(())
 
     @cached_property
     def gone(self) -> list[str]:
@@ -160,15 +170,25 @@ class DashboardData:
 
     def scope(self, choice: Choice) -> Comparison:
         """What was chosen."""
-        measured = self.measured_in(choice.channels)
-        whole = self._compared(measured) if choice.channels else self.whole
+        whole = self._compared(choice.channels) if choice.channels else self.whole
         if not choice.person:
             return whole
-        measured = measured.only(pl.col("slack_uid") == choice.person)
-        return Comparison(*(measured.measures(of.period, choice.person, of) for of in whole))
+        return self._compared(choice.channels, choice.person, whole)
 
-    def _compared(self, measured: MeasuredInputs) -> Comparison:
-        return Comparison(*map(measured.measures, (self.period, self.period.previous)))
+    def _compared(
+        self, channels: tuple[str, ...], person: str = "", whole: Comparison | None = None
+    ) -> Comparison:
+        now = self.measured_in(channels)
+        before = now if self.then is None else self.then.measured_in(channels)
+        if whole is None:
+            return Comparison(now.measures(self.period), before.measures(self.period.previous))
+        is_theirs = pl.col("slack_uid") == person
+        own = now.only(is_theirs)
+        own_before = own if before is now else before.only(is_theirs)
+        return Comparison(
+            own.measures(self.period, person, whole.now),
+            own_before.measures(self.period.previous, person, whole.before),
+        )
 
 
 async def load(

@@ -25,6 +25,8 @@ class Choice(msgspec.Struct, frozen=True):
     """What is looked at: the days from ``first`` to ``last``, both included, and of those one
     channel, a ``group`` of channels, one person, or everything. IDs. ``compare`` are channels to
     draw beside the chosen one; ``only`` names some of the messages, to list these.
+    ``against_year``: they are compared with the same weeks a year before, and not with the days
+    just before.
     """
 
     first: date
@@ -34,6 +36,7 @@ class Choice(msgspec.Struct, frozen=True):
     compare: tuple[str, ...] = ()
     only: str = ""
     group: tuple[str, ...] = ()
+    against_year: bool = False
 
     @property
     def channels(self) -> tuple[str, ...]:
@@ -339,6 +342,9 @@ PROFILES: Final[Mapping[str, str]] = {PERSON: "Person", CHANNEL: "Channel"}
 
 MESSAGES: Final = "messages"
 GROUP: Final = "group"
+UNCOMPARED: Final = frozenset({TO_DO, MESSAGES, GROUP})
+"""Those that have nothing of a year before."""
+
 ALL_VIEWS: Final[Mapping[str, str]] = {
     **VIEWS,
     **PROFILES,

@@ -67,7 +67,7 @@ def volume(request: ViewRequest) -> Page:
     people = () if scope.person else (figures.POSTERS,)
     charts = {figure.key: over_time(scope, figure) for figure in (*_VOLUME, *people)}
     return request.page(
-        "How much was written and by how many people, compared with the period before.",
+        "How much was written and by how many people, compared with before.",
         *map(Section.of, charts.values()),
         Section.of(table_of("volume", "Over time", charts)),
         tiles=tiles(scope, *_VOLUME, figures.WORDS_PER_MESSAGE, *people),

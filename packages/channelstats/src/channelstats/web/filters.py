@@ -24,12 +24,15 @@ PRESETS: Final[Mapping[int, str]] = {1: "Last week", 4: "4 weeks", 12: "12 weeks
 USUAL: Final = 4
 """Weeks that are shown when none are asked for."""
 
-NAMES: Final = ("from", "to", "weeks", "channel", "person")
+NAMES: Final = ("from", "to", "weeks", "channel", "person", "against")
 COMPARE: Final = "compare"
 """A channel to draw beside the chosen one; there may be several."""
 
 ONLY: Final = "only"
 """A selection of messages, or a group of people, to list."""
+
+_YEAR: Final = "year"
+"""Compare with the same weeks a year before."""
 
 _LONGEST_NAME: Final = 200
 _YEARS: Final = range(2000, 2101)
@@ -42,7 +45,7 @@ class BadQuery(Exception):  # noqa: N818 - named for what happened
 class Query(msgspec.Struct, frozen=True):
     """What is asked for. ``weeks`` is 0 for days that are no preset; ``channel``, ``person`` and
     ``compare`` are as they were called; ``group`` are the IDs of the channels where ``channel``
-    means several.
+    means several. For ``against_year`` see `Choice`.
     """
 
     first: date
@@ -53,11 +56,12 @@ class Query(msgspec.Struct, frozen=True):
     compare: tuple[str, ...] = ()
     only: str = ""
     group: tuple[str, ...] = ()
+    against_year: bool = False
 
     @property
     def choice(self) -> Choice:
         channel = "" if self.group else self.channel
-        chosen = channel, self.person, self.compare, self.only, self.group
+        chosen = channel, self.person, self.compare, self.only, self.group, self.against_year
         return Choice(self.first, self.last, *chosen)
 
     @property
@@ -77,6 +81,7 @@ class Query(msgspec.Struct, frozen=True):
         if "weeks" in changed:
             span = {}
         chosen = {"channel": self.channel, "person": self.person, COMPARE: self.compare}
+        chosen["against"] = _YEAR if self.against_year else ""
         of = {**span, **chosen, ONLY: self.only, **changed}
         if of.get("weeks") == str(USUAL):
             del of["weeks"]
@@ -118,7 +123,10 @@ def asked(
     channel, person, only = (given.get(name, "") for name in ("channel", "person", ONLY))
     if selection(only) is None and not is_group(only):
         raise BadQuery(f"{ONLY}: expected a selection, like threads, reacted or monday-09-00")
-    return Query(first, last, weeks, channel, person, tuple(compare), only)
+    if (against := given.get("against", "")) not in ("", _YEAR):
+        raise BadQuery(f"against: expected {_YEAR}, or nothing for the days just before")
+    is_year = against == _YEAR
+    return Query(first, last, weeks, channel, person, tuple(compare), only, against_year=is_year)
 
 
 def whole_number(name: str, text: str, most: int = 9_999_999) -> int:

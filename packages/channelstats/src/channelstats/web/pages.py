@@ -32,6 +32,7 @@ from channelstats.views.model import (
     NUMERIC,
     PERSON,
     TO_DO,
+    UNCOMPARED,
     VIEWS,
     Cell,
     Chart,
@@ -164,6 +165,7 @@ def _render(name: str, **values: object) -> str:
         MORE=MORE,
         TO_DO=TO_DO,
         SAID=SAID,
+        UNCOMPARED=UNCOMPARED,
         presets=PRESETS,
         span=_span,
         plural=plural,
@@ -222,9 +224,13 @@ class ViewContext:
 
     @property
     def is_filtered(self) -> bool:
-        """Whether a channel or a person is chosen, beside the one that the page is about."""
+        """Whether something is chosen that stands below the fold of a phone, beside the channel or
+        the person that the page is about.
+        """
         chosen = {CHANNEL: self.asked.channel, PERSON: self.asked.person}
-        return any(of for name, of in chosen.items() if name != self.view.name)
+        return self.asked.against_year or any(
+            of for name, of in chosen.items() if name != self.view.name
+        )
 
     @property
     def comparable(self) -> list[tuple[str, str]]:
@@ -240,8 +246,8 @@ class ViewContext:
         """Whether all messages of the period and of the one before are known. What is to be done
         goes up to the newest message, and has no number that is compared.
         """
-        period = Period(self.asked.first, self.asked.days, self._visit.zone)
-        compared = (period.previous, *((period,) if self.view.name != TO_DO else ()))
+        begins = self.view.before[0], *((self.asked.first,) if self.view.name != TO_DO else ())
+        compared = (Period(first, self.asked.days, self._visit.zone) for first in begins)
         return all(map(self._visit.now.history.covers, compared))
 
     @property

@@ -16,19 +16,19 @@ from typing import Final, Generic, TypeVar
 
 import msgspec
 
-from channelstats.days import date_at, week_of
+from channelstats.days import DAY, date_at, week_of
 from channelstats.lookup import Names
 from channelstats.render.reports import Form, render
 from channelstats.settings import Settings
 from channelstats.stats import Period
 from channelstats.stats.inputs import ReportContext, history_of, load_context
-from channelstats.stats.period import WEEK, History
+from channelstats.stats.period import WEEK, YEAR, History
 from channelstats.tables import Tables
 from channelstats.tables.exclusion import forgotten, resolve_channels, resolve_people
 from channelstats.tables.messages import Progress
 from channelstats.views.loading import DashboardData, TooMuch, load, load_members, refuse_small
 from channelstats.views.marked import with_marks
-from channelstats.views.model import CHANNEL, VIEWS, Choice, ChoiceError, Page
+from channelstats.views.model import CHANNEL, UNCOMPARED, VIEWS, Choice, ChoiceError, Page
 from channelstats.views.page_bytes import code_digest, decoded, encoded
 from channelstats.views.registry import unmarked_view_of
 from channelstats.views.reports import ReportKind, ReportRequest, load_report_data
@@ -239,7 +239,13 @@ class DashboardService:
 
         async def read(days: Choice) -> DashboardData:
             reading = partial(self._load, days, snapshot, progress)
-            return await self._data.get((days, snapshot.mark), reading)
+            now = await self._data.get((days, snapshot.mark), reading)
+            if not choice.against_year:
+                return now
+            first, last = (day - YEAR * DAY for day in (days.first, days.last))
+            days = msgspec.structs.replace(days, first=first, last=last)
+            reading = partial(self._load, days, snapshot)
+            return now.against_year(await self._data.get((days, snapshot.mark), reading))
 
         try:
             return await read(Choice(choice.first, choice.last))
@@ -272,6 +278,8 @@ class DashboardService:
         :raises ChoiceError: the choice cannot be shown
         :raises Busy: it takes too long
         """
+        if name in UNCOMPARED:
+            choice = msgspec.structs.replace(choice, against_year=False)
         members = tuple[str, ...]()
         if name == CHANNEL and choice.channel:
             members = await load_members(self.tables, choice, self.settings.options)
