@@ -243,3 +243,22 @@ def test_a_place_that_is_none_is_one_line(
     assert ended == code
     [error] = capfd.readouterr().err.splitlines()
     assert line in error
+
+
+def test_notes_are_written_listed_and_removed(capfd: Capture) -> None:
+    def note(*words: str) -> int:
+        return called("note", *words, now=NOW)
+
+    assert note("2024-03-12", " Launch  of\nthe app") == DONE
+    assert note("2024-03-12", "Launch") == note("2024-01-01", "Holiday") == DONE
+    assert "in place of 'Launch of the app'" in capfd.readouterr().err
+    assert note("--list") == DONE
+    assert capfd.readouterr().out == "2024-01-01 Holiday\n2024-03-12 Launch\n"
+    assert note("--remove", "2024-01-01") == DONE
+    assert note("--remove", "2024-01-01") == NOT_DONE
+    assert "2024-01-01: there is no note" in capfd.readouterr().err
+    for wrong in (("2024-03-12",), ("2024-03-12", "x" * 61), (), ("--list", "2024-03-12", "x")):
+        with pytest.raises(SystemExit) as refused:
+            note(*wrong)
+        assert refused.value.code == USAGE
+    assert stored("Configuration")["notes"] == {"key": "notes", "2024-03-12": "Launch"}

@@ -671,6 +671,21 @@ async def test_a_period_is_compared_with_the_same_weeks_a_year_before(
         assert to_do["before"]["first"] > "2024"
 
 
+async def test_what_is_noted_on_a_date_is_on_the_next_page_and_in_the_report(
+    own: Dashboard,
+) -> None:
+    said = "Tue 12 Mar 2024: Launch"
+    for path in (f"/?{WEEK}", f"/report?{WEEK}"):
+        assert said not in await own.text(path)
+    await own.house.tables.configuration.put_note(date(2024, 3, 12), "Launch")
+    for path in (f"/?{WEEK}", f"/report?{WEEK}"):
+        text = await own.text(path)
+        assert f"<li>{said}</li>" in text
+        assert re.search("<td[^>]*>Launch</td>", text)
+    assert said in await own.text(f"/volume?{WEEK}")
+    assert ",Launch\r\n" in await own.text(f"/volume.csv?{WEEK}&table=volume")
+
+
 async def test_who_is_unknown_forgotten_or_excluded_has_no_page(
     example: House, tmp_path: Path
 ) -> None:

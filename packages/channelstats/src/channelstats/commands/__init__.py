@@ -7,7 +7,7 @@
     serve          serve, login: the dashboard, and who logs in to it
     demo           the dashboard over a made-up workspace
     send           send-weekly, notify, warn, mail
-    maintain       forget, copy, rebuild-firstposts
+    maintain       forget, copy, rebuild-firstposts, note
     doctor         doctor
 
 They are listed here; the module of a command is imported when it runs, so that `--help` is fast.
@@ -72,6 +72,7 @@ COMMANDS: Final = (
     ),
     ListedCommand("forget", "remove a person from the store for good", "maintain"),
     ListedCommand("copy", "copy the store, to another engine or without names", "maintain"),
+    ListedCommand("note", "note something on a date, which charts then show", "maintain"),
     ListedCommand("doctor", "check the store, the settings and the tokens", "doctor"),
     ListedCommand("demo", "show the dashboard of a made-up workspace", "demo"),
 )

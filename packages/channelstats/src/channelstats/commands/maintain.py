@@ -1,4 +1,4 @@
-"""Commands that change or copy what is stored: forget, copy and rebuild-firstposts."""
+"""Commands that change or copy what is stored: forget, copy, rebuild-firstposts and note."""
 
 import signal
 import sys
@@ -10,7 +10,15 @@ import msgspec
 
 from channelstats import lookup
 from channelstats.anonymize import copy_anonymized
-from channelstats.commands.context import CommandContext, Failure, argument, command, flag, many
+from channelstats.commands.context import (
+    CommandContext,
+    Failure,
+    argument,
+    command,
+    date_argument,
+    flag,
+    many,
+)
 from channelstats.identifiers import is_user_id
 from channelstats.lookup import NotFound
 from channelstats.progress import show
@@ -157,4 +165,42 @@ async def rebuild_firstposts(context: CommandContext) -> int:
         await tables.pages.clear()  # they were made from what was there before
         found = len(await tables.first_posts.all())
     context.say(f"first posts of {found:,} people")
+    return context.exit_code
+
+
+_LONGEST_NOTE: Final = 60
+_MOST_NOTES: Final = 200
+
+
+@command(
+    date_argument("date", "the date, as in 2026-11-20", nargs="?"),
+    argument("text", metavar="TEXT", nargs="?", help=f"at most {_LONGEST_NOTE} letters"),
+    flag("--list", "list all notes"),
+    date_argument("--remove", "remove the note on this date"),
+)
+async def note(context: CommandContext) -> int:
+    given = context.arguments
+    wanted = (given.date is not None, given.list, given.remove is not None)
+    if sum(wanted) != 1:
+        context.wrong_usage("expected DATE and TEXT, --list or --remove DATE")
+    text = " ".join((given.text or "").split())
+    if given.date and not (0 < len(text) <= _LONGEST_NOTE and text.isprintable()):
+        context.wrong_usage(f"TEXT: expected 1 to {_LONGEST_NOTE} letters")
+    async with context.tables() as tables:
+        configuration = tables.configuration
+        notes = await configuration.notes()
+        if given.list:
+            for day, noted in sorted(notes.items()):
+                print(f"{day} {noted}")
+        elif given.remove:
+            if given.remove not in notes:
+                raise Failure(f"{given.remove}: there is no note; see channelstats note --list")
+            await configuration.remove_note(given.remove)
+            context.say(f"{given.remove}: the note {notes[given.remove]!r} is removed")
+        else:
+            if given.date not in notes and len(notes) >= _MOST_NOTES:
+                raise Failure(f"there are {len(notes)} notes already; remove one first")
+            await configuration.put_note(given.date, text)
+            instead = f", in place of {notes[given.date]!r}" if given.date in notes else ""
+            context.say(f"{given.date}: {text}{instead}")
     return context.exit_code

@@ -14,7 +14,7 @@ The JSON of a page, whose keys stay as they are within a `schema_version`:
             cur is null where there is nothing to measure; everyone unless a person is chosen
     charts  [{chart, name, title, about, …}]
             lines, bars: axis, labels, kind, series [{name, title, values, faint}], series_kind (of
-            the titles: text, or channel where they are IDs)
+            the titles: text, or channel where they are IDs), notes [{label, date, text}]
             heat: rows, columns, values, kind
             network: nodes [{id, weight}], edges [{one, other, weight}]
     tables  {name: {title, about, columns [{name, title, about, kind}], rows [{column: cell}]}}

@@ -23,6 +23,7 @@ Rule: one row for each key, any columns; a report takes the counts of its own ti
     last_import           of (which export and options), state (of messages, at its end); messages;
                           newest; workspaces
     forgotten             people: digests of the IDs of those whom the store has forgotten
+    notes                 a column `yyyy-mm-dd` for each date that somebody noted something on: what
     sent …                what was sent where; see `channelstats.tables.sent_reports`
 """
 
@@ -99,6 +100,20 @@ class Configuration:
         row = await self.get("counts_history")
         days = {_day(name): value for name, value in row.items() if isinstance(value, Mapping)}
         return {day: struct_of(Counts, value) for day, value in days.items() if day is not None}
+
+    # ── notes on dates ───────────────────────────────────────────────────────────────────────────
+
+    async def notes(self) -> dict[date, str]:
+        row = await self.get("notes")
+        days = {_day(name): str(value) for name, value in row.items()}
+        return {day: value for day, value in days.items() if day is not None}
+
+    async def put_note(self, day: date, text: str) -> None:
+        """Note this on a date, in place of what was noted on it."""
+        await self._table.update(("notes",), Update(set={day.isoformat(): text}))
+
+    async def remove_note(self, day: date) -> None:
+        await self._table.update(("notes",), Update(remove=(day.isoformat(),)))
 
     # ── names, times ─────────────────────────────────────────────────────────────────────────────
 

@@ -14,6 +14,7 @@ are IDs in it until a page names them.
     queue         what is to be done first, with the reason
     marked        a page as it is shown: its items as they were marked and assigned
     team          the team beside all others
+    date_notes    what somebody noted on dates, in charts and tables
     registry      the page of every view, by its name
     overview (and volume), todo, hours, channels, people, threads, reactions, network, newcomers:
                   one view each; newcomers also lists the people that its numbers count

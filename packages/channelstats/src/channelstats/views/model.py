@@ -178,6 +178,14 @@ class Series(msgspec.Struct, frozen=True):
     faint: bool = False
 
 
+class DateNote(msgspec.Struct, frozen=True):
+    """What somebody noted on a date, `yyyy-mm-dd`; ``label`` is of the point that it is in."""
+
+    label: str
+    date: str
+    text: str
+
+
 class SeriesChart(msgspec.Struct, frozen=True):
     """Numbers over time as lines, or as bars by something in order that is no time: hours,
     weekdays, steps. ``axis`` says what a point is; the ``labels`` of lines are dates, the first of
@@ -193,6 +201,7 @@ class SeriesChart(msgspec.Struct, frozen=True):
     series: tuple[Series, ...]
     about: str = ""
     series_kind: Kind = Kind.TEXT
+    notes: tuple[DateNote, ...] = ()
 
     @property
     def is_over_time(self) -> bool:

@@ -23,7 +23,15 @@ from channelstats.views.model import Page
 _STRUCTS: Final = (
     *(model.Page, model.Choice, model.Section, model.Text, model.Span),
     *(model.Tiles, model.Tile, model.Table, model.Column),
-    *(model.SeriesChart, model.Series, model.Heat, model.Network, model.Node, model.Edge),
+    *(
+        model.SeriesChart,
+        model.DateNote,
+        model.Series,
+        model.Heat,
+        model.Network,
+        model.Node,
+        model.Edge,
+    ),
 )
 
 _MADE_BY: Final[Mapping[str, Callable[..., object]]] = {

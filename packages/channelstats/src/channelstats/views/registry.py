@@ -21,6 +21,7 @@ from channelstats.views import (
     threads,
     todo,
 )
+from channelstats.views.date_notes import NO_NOTES, DateNotes, with_date_notes
 from channelstats.views.loading import DashboardData, ViewRequest
 from channelstats.views.marked import NO_MARKS, MarkedItems, with_marks
 from channelstats.views.model import (
@@ -58,16 +59,18 @@ def view_of(
     *,
     smallest_group: int = 1,
     marks: MarkedItems = NO_MARKS,
+    notes: DateNotes = NO_NOTES,
     members: tuple[str, ...] = (),
 ) -> Page:
     """The page of a view, of a choice of the days that were read. For ``smallest_group`` and
-    ``members`` see `channelstats.views.loading`, for ``marks`` `channelstats.views.marked`.
+    ``members`` see `channelstats.views.loading`, for ``marks`` `channelstats.views.marked`, for
+    ``notes`` `channelstats.views.date_notes`.
 
     :raises KeyError: there is no view of that name
     :raises ChoiceError: the choice is of other days, or of a group too small to be shown
     """
     page = unmarked_view_of(name, data, choice, smallest_group=smallest_group, members=members)
-    return with_marks(page, marks)
+    return with_date_notes(with_marks(page, marks), notes)
 
 
 def unmarked_view_of(
@@ -78,7 +81,7 @@ def unmarked_view_of(
     smallest_group: int = 1,
     members: tuple[str, ...] = (),
 ) -> Page:
-    """The same before `with_marks`."""
+    """The same before `with_marks` and `with_date_notes`."""
     made, period = _VIEWS[name], data.period
     if (choice.first, choice.last) != (period.start, period.last):
         raise ChoiceError(f"days are those from {period.start} to {period.last}")

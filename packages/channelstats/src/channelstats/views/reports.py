@@ -20,6 +20,7 @@ from channelstats.stats.measures import Measures, SmallGroups
 from channelstats.stats.period import Period
 from channelstats.tables import Tables
 from channelstats.tables.messages import Progress
+from channelstats.views.date_notes import NO_NOTES, DateNotes
 from channelstats.views.loading import DashboardData, ViewRequest, of_pages, reach_of
 from channelstats.views.marked import ASSIGNED_BY, NO_MARKS, MarkedItems
 from channelstats.views.model import (
@@ -100,8 +101,8 @@ class ReportRequest(msgspec.Struct, frozen=True):
 class ReportData:
     """What the reports of a period are made of, read once for all of them. ``made_at`` is in
     seconds since the epoch; ``newest`` is the date of the newest message of all, None where there
-    is none; ``marks`` are what was said of things to do; ``counted_with`` are the options of the
-    document where they differ.
+    is none; ``marks`` are what was said of things to do, ``notes`` of dates; ``counted_with`` are
+    the options of the document where they differ.
     """
 
     data: DashboardData
@@ -110,6 +111,7 @@ class ReportData:
     newest: date | None = None
     marks: MarkedItems = field(default_factory=lambda: NO_MARKS)
     counted_with: Options | None = None
+    notes: DateNotes = field(default_factory=lambda: NO_NOTES)
 
     @property
     def period(self) -> Period:
@@ -141,7 +143,14 @@ class ReportData:
         :raises ChoiceError: it is on a group that is too small
         """
         choice, smallest = wanted.choice(self.period), self.smallest_group
-        return view_of(view, self.data, choice, smallest_group=smallest, marks=self.marks)
+        return view_of(
+            view,
+            self.data,
+            choice,
+            smallest_group=smallest,
+            marks=self.marks,
+            notes=self.notes,
+        )
 
     def document(self) -> bytes:
         """The document of the period as JSON, as far as it may be shown."""
@@ -172,7 +181,8 @@ async def load_report_data(
     data = DashboardData(inputs, period, of_pages(options), period.start.weekday())
     newest = max(await tables.messages.days(), default=None)
     day = None if newest is None else date.fromisoformat(newest)
-    return ReportData(data, now, smallest_group, day, await tables.marks.all(), options)
+    marks, notes = await tables.marks.all(), await tables.configuration.notes()
+    return ReportData(data, now, smallest_group, day, marks, options, notes)
 
 
 # ── the page ─────────────────────────────────────────────────────────────────────────────────────

@@ -26,6 +26,7 @@ from channelstats.stats.period import WEEK, YEAR, History
 from channelstats.tables import Tables
 from channelstats.tables.exclusion import forgotten, resolve_channels, resolve_people
 from channelstats.tables.messages import Progress
+from channelstats.views.date_notes import with_date_notes
 from channelstats.views.loading import DashboardData, TooMuch, load, load_members, refuse_small
 from channelstats.views.marked import with_marks
 from channelstats.views.model import CHANNEL, UNCOMPARED, VIEWS, Choice, ChoiceError, Page
@@ -272,8 +273,8 @@ class DashboardService:
     async def view(
         self, name: str, choice: Choice, snapshot: StoreSnapshot, assignee: str = ""
     ) -> Page:
-        """A view. What somebody marked is left out of what is to be done at once; with an
-        ``assignee`` so is what is not assigned to them.
+        """A view. What somebody marked is left out of what is to be done at once, and what somebody
+        noted is there; with an ``assignee`` what is not assigned to them is left out too.
 
         :raises ChoiceError: the choice cannot be shown
         :raises Busy: it takes too long
@@ -292,7 +293,8 @@ class DashboardService:
                 return await self._made(name, choice, data, members)
 
         page = await self._views.get((name, choice, snapshot.mark, members), make)
-        return with_marks(page, await self.tables.marks.all(), assignee)
+        page = with_marks(page, await self.tables.marks.all(), assignee)
+        return with_date_notes(page, await self.tables.configuration.notes())
 
     async def _made(
         self, name: str, choice: Choice, data: DashboardData, members: tuple[str, ...] = ()
@@ -379,7 +381,8 @@ class DashboardService:
         wanted = ReportRequest(kind, subject, self.settings.optin_channel)
         names = await self.names(snapshot)
         making = partial(self._rendered, start, wanted, choice, names)
-        return await self._reports.get((start, wanted, snapshot.mark), making)
+        mark = f"{snapshot.mark} {await self.tables.configuration.notes()}"
+        return await self._reports.get((start, wanted, mark), making)
 
     def _now(self, seconds: int) -> int:
         """Another number every so many seconds."""

@@ -3,6 +3,7 @@
 import re
 from xml.etree import ElementTree
 
+import msgspec
 import pytest
 from markupsafe import Markup
 
@@ -11,7 +12,7 @@ from channelstats.render.charts.drawing import HALF, LETTER, NARROW, WIDE
 from channelstats.render.charts.heat import STEPS, heat, step
 from channelstats.render.charts.network import network, places
 from channelstats.render.charts.series import series
-from channelstats.views.model import Edge, Heat, Kind, Network, Node, Series, SeriesChart
+from channelstats.views.model import DateNote, Edge, Heat, Kind, Network, Node, Series, SeriesChart
 
 EVIL = '"><script>alert(1)</script>'
 DAYS = tuple(f"2024-03-{day:02d}" for day in range(3, 10))
@@ -59,6 +60,23 @@ def kinds(picture: Markup, tag: str) -> list[str]:
 
 def numbers(picture: Markup) -> list[float]:
     return [float(of) for of in re.findall(r'(?:x|y|cx|cy|x1|x2|y1|y2)="(-?[0-9.]+)"', picture)]
+
+
+def test_notes_on_dates_are_lines_with_their_texts_where_there_is_room() -> None:
+    notes = tuple(
+        DateNote(DAYS[at], DAYS[at], text)
+        for at, text in ((1, f"{EVIL} and more"), (2, "too near"), (6, "Fair"))
+    )
+    chart = msgspec.structs.replace(LINES, notes=notes)
+    for width in WIDTHS:
+        said, tips, labels = texts(series(chart, width))
+        assert kinds(series(chart, width), "line").count("noted") == 3
+        assert {'"><script>alert(1)<…', "Fair"} <= set(labels)
+        assert "too near" not in labels
+        assert "Notes: Mon 4 Mar 2024: " in said
+        assert tips[2].endswith("\nNote: Tue 5 Mar 2024: too near")
+    assert "<li>Sat 9 Mar 2024: Fair</li>" in with_legend(chart)
+    assert "<script" not in with_legend(chart)
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -28,7 +28,7 @@ from channelstats.render.charts.drawing import (
 )
 from channelstats.render.charts.heat import FEWEST, STEPS, heat, ranges
 from channelstats.render.charts.network import network
-from channelstats.render.charts.series import series
+from channelstats.render.charts.series import note_text, series
 from channelstats.views.model import Chart, Heat, Network, SeriesChart
 
 
@@ -51,7 +51,7 @@ def drawn(
             return heat(chart, width, leads)
         return series(chart, width, leads)
 
-    return picture(HALF if half else WIDE) + picture(NARROW) + _legend(chart)
+    return picture(HALF if half else WIDE) + picture(NARROW) + _legend(chart) + _notes(chart)
 
 
 def _legend(chart: Chart) -> Markup:
@@ -78,6 +78,14 @@ def _legend(chart: Chart) -> Markup:
         for sample, text in found
     )
     return Markup('<ul class="key" aria-label="Legend">{}</ul>').format(Markup("").join(entries))
+
+
+def _notes(chart: Chart) -> Markup:
+    """What was noted on dates."""
+    if not isinstance(chart, SeriesChart) or not chart.notes:
+        return Markup("")
+    entries = (Markup("<li>{}</li>").format(note_text(note)) for note in chart.notes)
+    return Markup('<ul class="dated" aria-label="Notes">{}</ul>').format(Markup("").join(entries))
 
 
 def _sample(chart: SeriesChart, kind: str) -> Markup:

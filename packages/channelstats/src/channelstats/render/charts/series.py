@@ -4,7 +4,7 @@ Rule: a gap in the numbers is a gap in the line; bars that are there to compare 
 paler than what is looked at.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from markupsafe import Markup
@@ -22,11 +22,14 @@ from channelstats.render.charts.drawing import (
     spread,
     target,
 )
-from channelstats.render.words import date_text, figure_text, mark_texts
-from channelstats.views.model import SeriesChart
+from channelstats.render.words import cut_off, date_text, figure_text, mark_texts
+from channelstats.views.model import DateNote, SeriesChart
 
 _DOTS: Final = 32
 """Up to so many points each is marked."""
+
+_NOTE: Final = 20
+"""Letters of a note in the picture."""
 
 _DATE_ROOM: Final = 64
 _FILLED: Final = 0.72
@@ -48,6 +51,7 @@ def _lines(chart: SeriesChart, plot: Plot, leads: Leads) -> Iterator[Markup | Pl
     begin = plot.left if count > 1 else plot.left + plot.width / 2
     across = [begin + step * at for at in range(count)]
     yield from plot.grid()
+    yield from _noted(chart, plot, dict(zip(chart.labels, across, strict=True)))
     for at in spread(count, int(plot.width / _DATE_ROOM)):
         anchor = "middle" if across[at] + 24 < plot.right + 16 else "end"
         yield label(date_text(chart.labels[at]), across[at], plot.floor + 20, anchor)
@@ -68,6 +72,25 @@ def _lines(chart: SeriesChart, plot: Plot, leads: Leads) -> Iterator[Markup | Pl
         left = max(x - step / 2, 0)
         size = step, plot.floor - plot.top
         yield target(left, plot.top, *size, _tip(chart, at), leads((chart.labels[at],)))
+
+
+def note_text(note: DateNote) -> str:
+    return f"{date_text(note.date, long=True)}: {note.text}"
+
+
+def _noted(chart: SeriesChart, plot: Plot, across: Mapping[str, float]) -> Iterator[Markup]:
+    """A thin line where something was noted, with its text where there is room for that: what has
+    none is below the chart, in the table and shown when pointed at.
+    """
+    begin = 0.0
+    for note in chart.notes:
+        at, text = across[note.label], cut_off(note.text, _NOTE)
+        yield shape("line", "noted", x1=at, y1=plot.top - 6, x2=at, y2=plot.floor)
+        length = LETTER * len(text)
+        left = at if at + length <= plot.right else at - length
+        if left >= begin:
+            yield label(text, at, plot.top - 10, "start" if left == at else "end")
+            begin = left + length + LETTER
 
 
 def _bars(chart: SeriesChart, plot: Plot, leads: Leads) -> Iterator[Markup | Place]:
@@ -114,7 +137,8 @@ def _runs(values: Sequence[float | None]) -> list[list[tuple[int, float]]]:
 def _tip(chart: SeriesChart, at: int) -> str:
     """What is shown of a place: a line for each series."""
     of = (f"{s.title}: {figure_text(s.values[at], chart.kind)}" for s in chart.series)
-    return "\n".join((date_text(chart.labels[at], long=True), *of))
+    notes = (f"Note: {note_text(note)}" for note in chart.notes if note.label == chart.labels[at])
+    return "\n".join((date_text(chart.labels[at], long=True), *of, *notes))
 
 
 def _says(chart: SeriesChart) -> str:
@@ -136,4 +160,6 @@ def _says(chart: SeriesChart) -> str:
             said.append(f"{of.title}: between {least} and {most}, the most on {where}.")
         else:
             said.append(f"{of.title}: the most at {where}, {most}.")
+    if chart.notes:
+        said.append(f"Notes: {'; '.join(map(note_text, chart.notes))}.")
     return " ".join(said)
