@@ -11,6 +11,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from channelstats.settings import load
 from channelstats.web.app import make_app
 from channelstats.web.auth import Authenticator
+from channelstats.web.message_texts import MessageTexts
 from channelstats.web.service import DashboardService
 from support.channelstats.house import NOW, House
 from support.clocks import ManualClock
@@ -49,12 +50,13 @@ async def dashboard(
     folder: Path,
     *,
     token: str | None = None,
+    texts: MessageTexts | None = None,
     **settings: str,
 ) -> AsyncIterator[Dashboard]:
     """A dashboard over the tables of a house."""
     clock = ManualClock(NOW)
     known = load({"data": str(folder), **settings}, {})
-    service = DashboardService(house.tables, known, clock=clock)
+    service = DashboardService(house.tables, known, clock=clock, texts=texts)
     app = make_app(service, Authenticator(token, clock))
     async with TestClient(TestServer(app)) as client:
         yield Dashboard(house, client, clock)

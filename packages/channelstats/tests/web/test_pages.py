@@ -110,7 +110,7 @@ def test_days_after_the_last_whole_week_can_be_shown(
 def test_a_day_that_was_read_in_part_is_not_compared_but_in_what_is_to_be_done() -> None:
     now = Now(LAST + DAY, History(FIRST - 40 * DAY, LAST - DAY, LAST), 6)
     for name, is_compared in (("people", False), ("todo", True)):
-        view = Page(name, (name,), CHOICE, (FIRST, LAST))
+        view = Page(name, (name,), CHOICE, (FIRST - 7 * DAY, FIRST - DAY))
         visit = Visit(Query(FIRST, LAST, 0), Names({}, {}), now, ZoneInfo("UTC"))
         assert ViewContext(view, visit).is_compared == is_compared
 

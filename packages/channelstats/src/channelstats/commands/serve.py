@@ -28,6 +28,7 @@ from channelstats.progress import show
 from channelstats.sending.mail import mail_server
 from channelstats.settings import PREFIX, OptionGroup, Settings
 from channelstats.settings.declaration import is_loopback
+from channelstats.slack.archive import ArchiveRefused
 from channelstats.stats.period import Now
 from channelstats.views.model import Choice, ChoiceError
 from channelstats.web.app import make_app
@@ -40,6 +41,7 @@ from channelstats.web.front import (
     most_connections,
     raise_descriptor_limit,
 )
+from channelstats.web.message_texts import MessageTexts
 from channelstats.web.preparing import PagePreparer, in_process
 from channelstats.web.service import DashboardService, FirstImport
 
@@ -95,10 +97,12 @@ async def serve_dashboard(
     """
     settings, stop = context.settings, asyncio.Event()
     await check_port(settings)
-    token = _token(context)
+    token, texts = _token(context), await asyncio.to_thread(_texts, settings)
     server = mail_server(settings, context.environment)
     async with context.tables(create=True) as tables:
-        service = DashboardService(tables, settings, clock=context.clock, is_made_up=is_made_up)
+        service = DashboardService(
+            tables, settings, clock=context.clock, is_made_up=is_made_up, texts=texts
+        )
         await _warm(context, service)
         runner = web.AppRunner(
             make_app(service, _guard(context, token), server),
@@ -207,6 +211,19 @@ def _guard(context: CommandContext, token: str | None) -> Authenticator:
     path = folder / SESSIONS_FILE if folder.is_dir() else None
     sessions = Sessions(token or "", context.clock, path)
     return Authenticator(token, context.monotonic, sessions)
+
+
+def _texts(settings: Settings) -> MessageTexts | None:
+    """What messages say, where that is asked for.
+
+    :raises Failure: there is no export
+    """
+    if not settings.texts:
+        return None
+    try:
+        return MessageTexts.open(Path(settings.texts).expanduser())
+    except ArchiveRefused as error:
+        raise Failure(f"texts: {error}") from None
 
 
 # ── the token ────────────────────────────────────────────────────────────────────────────────────

@@ -236,6 +236,7 @@ MAIL_ADDRESS: Final = _text("ADDRESS", "a mail address", _MAIL.fullmatch)
 FLAG: Final = ValueType("yes|no", "yes or no", _parse_boolean)
 DIR: Final = ValueType("DIR", "a folder", str)
 FILE: Final = ValueType("FILE", "a file", str)
+EXPORT: Final = ValueType("EXPORT", "a Slack export: a zip or a folder", str)
 TOKEN_FILE: Final = _text("FILE", "the name of a file, not the token itself", _is_no_token)
 STORE: Final = ValueType(
     "URL", "a store", lambda text: _valid(text, parse_store(text)), explains=True

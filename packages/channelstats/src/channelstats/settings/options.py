@@ -75,6 +75,9 @@ class Settings:
     host: str = _DASHBOARD.option(types.ADDRESS, "127.0.0.1", "address to listen on")
     port: int = _DASHBOARD.option(types.PORT, 8090, "port to listen on")
     team: frozenset[str] = _DASHBOARD.option(types.NAMES, "", "people who answer, for To do")
+    texts: str = _DASHBOARD.option(
+        types.EXPORT, "", "export to show the first lines of messages from"
+    )
     push_contact: str = _DASHBOARD.option(types.CONTACT, "", "contact for push services")
     push_hosts: frozenset[str] = _DASHBOARD.option(
         types.HOSTS, "", "hosts of your own push services"

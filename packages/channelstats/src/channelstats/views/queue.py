@@ -438,3 +438,9 @@ def queue(rows: pl.DataFrame, most: int = LISTED) -> Section:
     whole = TO_DO if most < LISTED else ""
     found = table(QUEUE, "To do first", rows, {"date": SINCE}, whole=whole, about=about)
     return Section.of(found, empty="Nothing is left to do here.")
+
+
+def queued_messages(page: Page) -> list[str]:
+    """The messages of the items of To do, of kind MESSAGE."""
+    queued = (table.rows for table in page.tables if (page.name, table.name) == (TO_DO, QUEUE))
+    return [message for rows in queued for message in rows["message"]]

@@ -8,6 +8,7 @@ The one rule: a page shows what a view says, and adds names, form and nothing el
     marking        marking what is to be done, one item or several
     filters        the query of an address
     service        what is read and worked out, and kept as long as it is right
+    message_texts  what messages say, from an export at hand
     preparing      makes the pages that are offered before anybody asks, in a process of its own
     addresses      where the parts of a page lead: to what is counted, to whoever is named
     pages          pages from templates, and what the templates ask for

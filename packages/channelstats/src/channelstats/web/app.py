@@ -27,6 +27,7 @@ JSON here without being asked for its origin, and that is checked as well.
 import asyncio
 import hashlib
 import logging
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final
@@ -56,6 +57,7 @@ from channelstats.views.model import (
     ChoiceError,
     Page,
 )
+from channelstats.views.queue import queued_messages
 from channelstats.web.auth import COOKIE as SESSION
 from channelstats.web.auth import (
     Authenticator,
@@ -154,6 +156,10 @@ class Dashboard:
             return page(await asyncio.to_thread(start_page, visit, folder))
         view = await self._view(request, visit, snapshot)
         visit = msgspec.structs.replace(visit, said=said_of(request))
+        if self._service.texts is not None:
+            reading = partial(self._service.texts.first_lines, queued_messages(view))
+            lines = await asyncio.to_thread(reading, visit.names.directory)
+            visit = msgspec.structs.replace(visit, lines=lines)
         answer = page(await asyncio.to_thread(view_page, view, visit, table))
         if COOKIE in request.cookies:
             answer.del_cookie(COOKIE, path="/")

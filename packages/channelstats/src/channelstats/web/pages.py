@@ -103,7 +103,7 @@ class Visit(msgspec.Struct, frozen=True):
     """One visit to the dashboard: ``asked`` in IDs; ``me`` is who the visitor said to be, by ID,
     or ""; ``logged_in`` with a token, ``is_named`` with one of their own. Messages of a workspace
     that is made up have no links (``has_links``). ``said``: what has just become of items;
-    ``mine``: only those assigned to ``me`` are listed.
+    ``mine``: only those assigned to ``me`` are listed. ``lines`` are what some messages say.
     """
 
     asked: Query
@@ -118,6 +118,7 @@ class Visit(msgspec.Struct, frozen=True):
     goals: tuple[Bound, ...] = ()
     said: Said = Said()
     mine: bool = False
+    lines: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
 class Card(msgspec.Struct, frozen=True):
@@ -445,11 +446,12 @@ class ViewContext:
 
     def _message(self, text: str) -> Markup:
         when = minute_text(seconds(text.split("/")[1]), self._visit.zone)
-        address = self._directory.permalink(text)
+        address, line = self._directory.permalink(text), self._visit.lines.get(text)
+        says = Markup(' <q class="says" dir="auto">{}</q>').format(line) if line else Markup("")
         if not address:
-            return escape(when)
+            return escape(when) + says
         shown = Markup('<a class="outside" href="{}" rel="noreferrer">{}</a>')
-        return shown.format(address, when)
+        return shown.format(address, when) + says
 
 
 def _span(first: date, last: date) -> str:

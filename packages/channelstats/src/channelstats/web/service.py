@@ -33,6 +33,7 @@ from channelstats.views.model import CHANNEL, UNCOMPARED, VIEWS, Choice, ChoiceE
 from channelstats.views.page_bytes import code_digest, decoded, encoded
 from channelstats.views.registry import unmarked_view_of
 from channelstats.views.reports import ReportKind, ReportRequest, load_report_data
+from channelstats.web.message_texts import MessageTexts
 from keytables import Clock
 
 K = TypeVar("K", bound=Hashable)
@@ -158,7 +159,9 @@ class StoreSnapshot(msgspec.Struct, frozen=True):
 
 
 class DashboardService:
-    """A workspace that ``is_made_up`` is nowhere in Slack."""
+    """A workspace that ``is_made_up`` is nowhere in Slack; ``texts`` is where messages can be
+    read.
+    """
 
     def __init__(
         self,
@@ -167,9 +170,10 @@ class DashboardService:
         *,
         clock: Clock,
         is_made_up: bool = False,
+        texts: MessageTexts | None = None,
     ) -> None:
         self.tables, self.settings, self.clock = tables, settings, clock
-        self.is_made_up = is_made_up
+        self.is_made_up, self.texts = is_made_up, texts
         # At once: of a program that is replaced while it runs, the old code stays in memory.
         self._made_by = code_digest()
         self._alone = asyncio.Lock()
