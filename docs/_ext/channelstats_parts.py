@@ -31,6 +31,7 @@ EXPLAINED: Final = {
     "import-members": "data.md#when-accounts-were-created",
     "forget": "privacy.md",
     "copy": "privacy.md#a-copy-without-names",
+    "note": "dashboard.md#notes-on-dates",
     "doctor": "troubleshooting.md",
     "demo": "getting-started.md",
 }

@@ -5,7 +5,7 @@ What cannot be read is left out, as if there were no export.
 """
 
 import re
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime
 from html import unescape
@@ -45,7 +45,7 @@ class MessageTexts:
 
     def __init__(self, export: Export) -> None:
         self._export, self._lock = export, Lock()
-        self._kept: OrderedDict[str, str] = OrderedDict()
+        self._kept: dict[str, str] = {}
         self._channels: dict[str, ExportChannel] = {}
         self._files: dict[str, dict[date, list[str]]] = {}
         for channel in export.channels():
@@ -75,7 +75,6 @@ class MessageTexts:
     def _text(self, message: str, read: dict[str, Messages]) -> str:
         """The beginning of a message, "" for one that is not there; ``read`` are files by name."""
         if message in self._kept:
-            self._kept.move_to_end(message)
             return self._kept[message]
         cid, ts, _ = message.split("/")
         day = datetime.fromtimestamp(seconds(ts), UTC).date()
@@ -86,9 +85,9 @@ class MessageTexts:
                 if name not in read:
                     read[name] = self._file(cid, name)
                 found = found or read[name].get(ts, "")
+        if len(self._kept) >= _KEPT:
+            self._kept.clear()
         self._kept[message] = found
-        if len(self._kept) > _KEPT:
-            self._kept.popitem(last=False)
         return found
 
     def _file(self, cid: str, name: str) -> Messages:
