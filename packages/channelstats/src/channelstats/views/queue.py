@@ -21,7 +21,7 @@ from channelstats.tables.columns import rows_where
 from channelstats.views.components import date_cells, message_cells, table
 from channelstats.views.figures import SINCE
 from channelstats.views.loading import Comparison, ViewRequest
-from channelstats.views.model import TO_DO, Section
+from channelstats.views.model import TO_DO, Page, Section
 
 SHOWN: Final = 5
 """Items on top of Overview, in a report."""
