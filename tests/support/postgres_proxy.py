@@ -163,6 +163,7 @@ class _Connection:
         finally:
             answers.cancel()
             await asyncio.gather(answers, return_exceptions=True)
+            self._server.close()
 
     async def _pass_answers(self, reader: asyncio.StreamReader, is_ready: asyncio.Event) -> None:
         assert self._server is not None
