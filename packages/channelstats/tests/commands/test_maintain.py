@@ -218,7 +218,7 @@ def test_a_copy_without_names_is_a_folder_like_any_other(tmp_path: Path, capfd: 
 
 def test_a_copy_has_every_row(capfd: Capture) -> None:
     assert called("copy", "other", now=NOW) == DONE
-    assert re.fullmatch(r"copied: \d+ rows\n", capfd.readouterr().err)
+    assert re.fullmatch(r"copied with all names: \d+ rows\n", capfd.readouterr().err)
     assert stored(folder=Path("other")) == stored()
 
 

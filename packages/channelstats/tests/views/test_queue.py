@@ -58,8 +58,19 @@ def test_a_question_that_nobody_answered_is_listed_and_what_is_none_is_not() -> 
     assert [row["action"] for row in rows] == ["Answer"], "one of each asker"
     assert rows[0]["message"] == f"C1/{new['ts']}/"
     assert rows[0]["date"] == "2024-03-14"
-    assert rows[0]["reason"] == "Nobody answered this question, nor 1 other question of theirs."
+    assert (
+        rows[0]["reason"] == "Nobody answered this question. 1 other question of theirs waits too."
+    )
     assert rows[0]["item"] == f"question C1/{new['ts'].replace('.', '')}"
+
+
+def test_what_may_have_been_answered_comes_last_and_says_so() -> None:
+    old = [said(-40, user) for user in ("UA", "UBB", "UCCC")]
+    late, open_ = asked(4, "UA"), asked(2, "UCCC")
+    at = f"{int(late['ts'][:10]) + 4 * 3600}.000000"
+    rows = queue({"C1": [*old, open_, late, said(4, "UBB", text="it is upstairs", ts=at)]})
+    assert [row["person"] for row in rows if row["action"] == "Answer"] == ["UCCC", "UA"]
+    assert rows[-1]["reason"].startswith("Maybe answered: somebody wrote next, but late")
 
 
 def test_a_newcomer_is_welcomed_once_whatever_they_asked() -> None:

@@ -124,7 +124,9 @@ async def copy(context: CommandContext) -> int:
         if await target.users.all() or not await target.messages.is_empty():
             raise Failure(f"{to}: there is a workspace in it already; name another place")
         if not context.arguments.anonymize:
-            context.say(f"copied: {many(await _copy_all(context, source, target), 'row')}")
+            context.say(
+                f"copied with all names: {many(await _copy_all(context, source, target), 'row')}"
+            )
             return context.exit_code
         with context.progress_bar("copying", " messages") as bar:
             async for copied in copy_anonymized(

@@ -7,7 +7,7 @@ nobody is named. So a question is followed through the messages of its channel o
               talked on with who wrote next, thanked, or said that it works; somebody replied in the
               thread of what the asker wrote just before or after
     aside     it is part of a talk: a question back to somebody who asked, or `really?`
-    maybe     somebody wrote next, but hours later; or asked back and was not answered
+    maybe     somebody wrote next, but late or not as one answers; or asked back and got no answer
     open      nobody did any of that
 
 Rule: that somebody wrote next means nothing where it begins something new, or names others. In a
@@ -34,9 +34,8 @@ FOLLOWED: Final = 3 * _DAY
 BEFORE: Final = _DAY
 """How much is needed of the talk before a question."""
 
-_AHEAD: Final = 24
-"""Messages after a question that are looked at, and those before it."""
-_BEHIND: Final = 8
+_AHEAD, _BEHIND = 24, 8
+"""Messages after a question, and before it, that are looked at."""
 
 _SOON: Final = 30 * _MINUTE
 _FASTEST, _SLOWEST = 15 * _MINUTE, 3 * _HOUR
@@ -47,7 +46,8 @@ _LATE: Final = 3
 """How many times as late an answer may come that may be one."""
 _BRIEF: Final = 6
 """Words of what is taken for an answer however it begins, at most."""
-_SELDOM: Final = 10 * _MINUTE
+_AT_ONCE: Final = 10 * _MINUTE
+"""Between what belongs to one talk."""
 _SHORT: Final = 12
 """Words of a question back, at most."""
 
@@ -142,8 +142,8 @@ def _outcome() -> pl.Expr:
     )
 
 
-def _has(sign: Sign, column: str = "signs") -> pl.Expr:
-    return (pl.col(column) & int(sign)) != 0
+def _has(sign: Sign) -> pl.Expr:
+    return (pl.col("signs") & int(sign)) != 0
 
 
 def _steps(asked: pl.DataFrame, talk: Talk, steps: range) -> pl.DataFrame:
@@ -200,14 +200,14 @@ def _after(ahead: pl.DataFrame) -> pl.DataFrame:
             is_first & (_has(Sign.REPLIES | Sign.AGREES) | (pl.col("word_count") <= _BRIEF))
         ).any(),
         next_new=begins.filter(is_first).any(),
-        next_back=(is_back & is_first & (pl.col("pause") <= _SELDOM)).any(),
+        next_back=(is_back & is_first & (pl.col("pause") <= _AT_ONCE)).any(),
     )
 
 
 def _before(behind: pl.DataFrame) -> pl.DataFrame:
     """Whether others talked just before a question, and asked something."""
     by_other = ~pl.col("by_asker")
-    recent = by_other & (pl.col("gap") >= -_SELDOM)
+    recent = by_other & (pl.col("gap") >= -_AT_ONCE)
     return behind.group_by("at").agg(
         others_asked=(by_other & pl.col("question")).any() & recent.any(),
         in_talk=recent.any(),
@@ -217,7 +217,7 @@ def _before(behind: pl.DataFrame) -> pl.DataFrame:
 def _answered_beside(ahead: pl.DataFrame, behind: pl.DataFrame, talk: Talk) -> pl.DataFrame:
     """Questions that somebody replied to in the thread of what the asker wrote beside them."""
     beside = pl.concat([ahead, behind]).filter(
-        "by_asker", "has_thread", pl.col("gap").abs() <= _SELDOM
+        "by_asker", "has_thread", pl.col("gap").abs() <= _AT_ONCE
     )
     heads = beside.select("at", "asker", "asked_at", "slack_cid", thread_ts="ts")
     replies = talk.replies.join(heads, on=["slack_cid", "thread_ts"])

@@ -316,13 +316,14 @@ def _many(number: int, one: str) -> str:
 
 
 _QUESTION: Final = {
-    "open": "Nobody answered this question",
-    "maybe": "Maybe answered: others wrote there, but hours later, or asked back",
+    "open": "Nobody answered this question.",
+    "maybe": "Maybe answered: somebody wrote next, but late, or not as one answers, or asked back.",
 }
 
 
 def _more_questions(number: int) -> str:
-    return f", nor {_many(number, 'other question')} of theirs." if number else "."
+    waits = "waits" if number == 1 else "wait"
+    return f" {_many(number, 'other question')} of theirs {waits} too." if number else ""
 
 
 def _of_them_questions(number: int) -> str:
