@@ -16,8 +16,9 @@ import polars as pl
 from bench.channelstats import made_up
 from bench.channelstats.cost import Row, Work, alone, median, say
 from channelstats.demo.workspace import Size
-from channelstats.stats import Inputs, Options, Period, report
-from channelstats.stats.inputs import REPLIES, dates_of
+from channelstats.facts import Inputs, Options, Period
+from channelstats.pages.document import report
+from channelstats.facts.reading import REPLIES, dates_of
 from channelstats.tables.columns import MESSAGES, DayFiles, joined
 from channelstats.tables.configuration import Counts
 from channelstats.tables.first_posts import earliest, posts_of

@@ -11,11 +11,11 @@ from channelstats.commands import COMMANDS
 from channelstats.commands.context import make_parser
 from channelstats.render.reports import tables_of
 from channelstats.settings import OPTIONS, Option, show_value
-from channelstats.stats import Inputs, Options, Period
+from channelstats.facts import Inputs, Options, Period
 from channelstats.tables.columns import MESSAGES
-from channelstats.views import goals
-from channelstats.views.loading import DashboardData
-from channelstats.views.reports import ReportData, ReportKind, ReportRequest
+from channelstats.pages import goals
+from channelstats.pages.loading import DashboardData
+from channelstats.pages.reports import ReportData, ReportKind, ReportRequest
 
 EXPLAINED: Final = {
     "import-export": "getting-started.md#import-it",

@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from channelstats.render.words import number_text
-from channelstats.stats import Options, Period
+from channelstats.facts import Options, Period
 from channelstats.stats.rankings import members_at_ends
 from keytables import Item
 from support.channelstats.house import EXAMPLE, NOW, UTC, House, decoded, house

@@ -16,8 +16,9 @@ from channelstats.counting import Counting
 from channelstats.ingest.export_import import ExportImport, ImportOptions, ImportResult
 from channelstats.ingest.runs import OnEvent, ignore_event
 from channelstats.slack.export import Export
-from channelstats.stats import Options, Period, report
-from channelstats.stats.inputs import load_inputs
+from channelstats.facts import Options, Period
+from channelstats.pages.document import report
+from channelstats.facts.reading import load_inputs
 from channelstats.tables import Tables
 from channelstats.tables.items import HASH_KEYS, table
 from keytables import Engine, Item, TableHandle

@@ -12,7 +12,7 @@ from channelstats.ingest.rows import Origin, channel_of, counts_of, row_of, user
 from channelstats.slack.export import ExportChannel
 from channelstats.slack.export_layout import ChannelKind
 from channelstats.slack.objects import SlackChannel, SlackMessage, SlackUser
-from channelstats.stats import Inputs, Options, Period
+from channelstats.facts import Inputs, Options, Period
 from channelstats.tables.columns import frame_of
 from channelstats.tables.message_row import item_of
 from support.channelstats.house import UTC

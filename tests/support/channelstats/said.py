@@ -4,8 +4,8 @@ from datetime import date
 from typing import Any
 
 from channelstats.days import DAY
-from channelstats.stats import Period
-from channelstats.stats.period import History
+from channelstats.facts import Period
+from channelstats.facts.periods import History
 from support.channelstats.house import UTC
 from support.channelstats.workspace import Raw
 

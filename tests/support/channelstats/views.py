@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from channelstats.views.loading import DashboardData
-from channelstats.views.model import Choice, Page, Part, Table
-from channelstats.views.registry import view_of
+from channelstats.pages.loading import DashboardData
+from channelstats.pages.model import Choice, Page, Part, Table
+from channelstats.pages.registry import view_of
 from support.channelstats.inputs import inputs_of, wanted
 from support.channelstats.random_workspace import Maker, settings
 

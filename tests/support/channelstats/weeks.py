@@ -8,9 +8,9 @@ from typing import Any
 
 from channelstats.render.names import Directory, load
 from channelstats.render.reports import Form, render
-from channelstats.stats import Options, Period
-from channelstats.stats.document import document_of
-from channelstats.views.reports import ReportData, ReportKind, ReportRequest, load_report_data
+from channelstats.facts import Options, Period
+from channelstats.pages.stored_document import document_of
+from channelstats.pages.reports import ReportData, ReportKind, ReportRequest, load_report_data
 from support.channelstats.house import EXAMPLE, NOW, UTC, house
 from support.clocks import ManualClock
 

@@ -11,12 +11,12 @@ from channelstats.ingest.export_import import ImportOptions
 from channelstats.ingest.people import home_teams, most_are_of, one_id_each, people_of
 from channelstats.render.names import Directory
 from channelstats.slack.objects import GridUser, SlackUser
-from channelstats.stats import Options, Period
+from channelstats.facts import Options, Period
 from channelstats.tables.directory import User
 from channelstats.tables.exclusion import forget_person
-from channelstats.views import figures, queue
-from channelstats.views.loading import ViewRequest, load
-from channelstats.views.model import Choice
+from channelstats.pages import figures, queue
+from channelstats.pages.loading import ViewRequest, load
+from channelstats.pages.model import Choice
 from support.channelstats.house import UTC, House
 from support.channelstats.workspace import Raw, write_zip
 

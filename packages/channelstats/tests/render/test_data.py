@@ -11,10 +11,10 @@ import pytest
 
 from channelstats.render.data import SCHEMA_VERSION, csv_bytes, csv_of, json_of
 from channelstats.render.names import Directory
-from channelstats.views.loading import DashboardData
-from channelstats.views.model import VIEWS, Column, Kind, Table
+from channelstats.pages.loading import DashboardData
+from channelstats.pages.model import VIEWS, Column, Kind, Table
 from support.channelstats.house import UTC
-from support.channelstats.views import Looked, look, random_workspace
+from support.channelstats.pages import Looked, look, random_workspace
 
 CHANGE = {"cur": 3, "prev": 2, "diff_pct": 50.0, "state": "up"}
 

@@ -10,9 +10,9 @@ import pytest
 from channelstats.render.names import Directory, emoji_sign
 from channelstats.render.slack import content_of
 from channelstats.render.words import change_words
-from channelstats.stats.quantities import Quantity, change, not_compared
-from channelstats.views.model import Kind
-from channelstats.views.reports import ReportKind, ReportRequest
+from channelstats.metrics.quantities import Quantity, change, not_compared
+from channelstats.pages.model import Kind
+from channelstats.pages.reports import ReportKind, ReportRequest
 from support.channelstats.weeks import Week
 
 A, CGEN, CDEV = "UALICE", "CGEN", "CDEV"

@@ -10,9 +10,9 @@ import pytest
 
 from channelstats.render.html import html_of
 from channelstats.render.names import Directory
-from channelstats.views.components import table
-from channelstats.views.model import Choice, Section
-from channelstats.views.model import Page as Report
+from channelstats.pages.components import table
+from channelstats.pages.model import Choice, Section
+from channelstats.pages.model import Page as Report
 from support.channelstats.weeks import Week
 from support.chromium import Chromium, Page
 from support.contrast import LOW_CONTRAST

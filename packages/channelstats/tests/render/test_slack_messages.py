@@ -14,7 +14,7 @@ from channelstats.render.slack import (
     blocks_of,
     split_text,
 )
-from channelstats.views.model import Choice, Kind, Page, Span, Text
+from channelstats.pages.model import Choice, Kind, Page, Span, Text
 
 PARAGRAPHS = st.integers(1, 4000).map(lambda length: "x " * (length // 2) + "y\nz")
 

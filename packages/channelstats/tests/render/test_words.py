@@ -14,9 +14,9 @@ from channelstats.render.words import (
     unmet_lines,
     weekly_lines,
 )
-from channelstats.stats.quantities import Change, State
-from channelstats.views.goals import Bound, Measured
-from channelstats.views.model import Kind
+from channelstats.metrics.quantities import Change, State
+from channelstats.pages.goals import Bound, Measured
+from channelstats.pages.model import Kind
 
 
 @pytest.mark.parametrize(

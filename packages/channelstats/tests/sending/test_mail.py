@@ -22,7 +22,7 @@ from channelstats.sending.mail import (
     stop_secret,
 )
 from channelstats.settings import SettingError, Settings, load
-from channelstats.stats import Period
+from channelstats.facts import Period
 from channelstats.tables.subscriptions import Subscription, id_of
 from support.channelstats.house import NOW, UTC, House
 from support.channelstats.mail_server import PASSWORD, SmtpServer, smtp_server

@@ -15,8 +15,8 @@ from channelstats.sending.announcing import (
     newest_week,
 )
 from channelstats.settings import Settings
-from channelstats.stats import Options, Period
-from channelstats.views.reports import load_report_data
+from channelstats.facts import Options, Period
+from channelstats.pages.reports import load_report_data
 from support.channelstats.house import NOW, UTC, House
 from support.clocks import ManualClock
 

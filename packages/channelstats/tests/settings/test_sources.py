@@ -12,7 +12,7 @@ from channelstats.counting import Counting
 from channelstats.settings import OPTIONS, OptionGroup, SettingError, load, show_value
 from channelstats.settings.declaration import Source, is_loopback
 from channelstats.slack.rate_limits import AppKind
-from channelstats.views.goals import Bound
+from channelstats.pages.goals import Bound
 
 
 def test_without_anything_given_the_defaults_hold(tmp_path: Path) -> None:

@@ -9,8 +9,9 @@ import polars as pl
 import pytest
 
 from channelstats.counting import Counting
-from channelstats.stats import Inputs, Options, Period, report
-from channelstats.stats.inputs import load_inputs
+from channelstats.facts import Inputs, Options, Period
+from channelstats.pages.document import report
+from channelstats.facts.reading import load_inputs
 from channelstats.tables.columns import MESSAGES, frame_of
 from channelstats.tables.directory import FirstPost, User
 from support.channelstats.house import UTC, House, decoded

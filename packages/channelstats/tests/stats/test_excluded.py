@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from channelstats.stats import Options, Period
-from channelstats.stats.document import document_of
+from channelstats.facts import Options, Period
+from channelstats.pages.stored_document import document_of
 from support.channelstats.house import NOW, UTC, House, decoded
 from support.clocks import ManualClock
 

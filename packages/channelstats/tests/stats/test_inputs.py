@@ -11,8 +11,9 @@ import polars as pl
 import pytest
 
 from channelstats.counting import Counting
-from channelstats.stats import Options, Period, report
-from channelstats.stats.inputs import load_inputs
+from channelstats.facts import Options, Period
+from channelstats.pages.document import report
+from channelstats.facts.reading import load_inputs
 from channelstats.tables.message_row import MessageRow
 from channelstats.tables.messages import Messages
 from support.channelstats.house import EXAMPLE, UTC, House, decoded, house

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channelstats.stats.json_text import (
+from channelstats.metrics.json_text import (
     floats,
     joined,
     lists,

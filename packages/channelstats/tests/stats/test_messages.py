@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channelstats.counting import Counting
-from channelstats.stats.inputs import Options
+from channelstats.facts.reading import Options
 from channelstats.stats.messages import CountedMessages, LocalTimes, PeriodMessages, offsets
-from channelstats.stats.period import Period
+from channelstats.facts.periods import Period
 from channelstats.tables.columns import ID, frame_of
 from channelstats.tables.directory import User
 from channelstats.tables.message_row import Reaction, decode_reactions, encode_reactions

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channelstats.days import week_of
-from channelstats.stats.period import (
+from channelstats.facts.periods import (
     MOST_SINGLE_DAYS,
     YEAR,
     Period,

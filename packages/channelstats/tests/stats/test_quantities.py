@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from channelstats.stats.json_text import objects
-from channelstats.stats.quantities import (
+from channelstats.metrics.json_text import objects
+from channelstats.metrics.quantities import (
     BEFORE,
     ColumnQuantity,
     Formula,

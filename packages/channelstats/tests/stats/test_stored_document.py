@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from channelstats.counting import Counting
-from channelstats.stats import Options, Period
-from channelstats.stats.document import document_of
+from channelstats.facts import Options, Period
+from channelstats.pages.stored_document import document_of
 from channelstats.tables.directory import User
 from channelstats.tables.message_row import MessageRow
 from support.channelstats.dated import tamper

@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from channelstats.stats.talk import outcomes, talk_of
+from channelstats.facts.talk import outcomes, talk_of
 from support.channelstats.judged import STYLES, data_of, judge, lines, said
 
 PEOPLE = {"A": "U1", "B": "U2", "C": "U3"}

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from channelstats.counting import Counting
-from channelstats.stats import Inputs, Options, Period, report
+from channelstats.facts import Inputs, Options, Period
+from channelstats.pages.document import report
 from channelstats.stats.measures import authors_of_half, half, median
 from channelstats.tables.columns import MESSAGES
 from channelstats.tables.directory import User

@@ -4,7 +4,7 @@ from datetime import date
 
 import pytest
 
-from channelstats.stats import Options, Period
+from channelstats.facts import Options, Period
 from channelstats.tables import Tables
 from channelstats.tables.exclusion import Forgotten, digest, forget_person
 from channelstats.tables.marks import MarkState

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from channelstats.stats import report
-from channelstats.views.loading import DashboardData
+from channelstats.pages.document import report
+from channelstats.pages.loading import DashboardData
 from support.channelstats.house import decoded
-from support.channelstats.views import random_workspace
+from support.channelstats.pages import random_workspace
 from support.soak import slow_after
 
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from channelstats.stats import report
-from channelstats.stats.period import MOST_SINGLE_DAYS
-from channelstats.views.loading import DashboardData
+from channelstats.pages.document import report
+from channelstats.facts.periods import MOST_SINGLE_DAYS
+from channelstats.pages.loading import DashboardData
 from support.channelstats.house import decoded
-from support.channelstats.views import look
+from support.channelstats.pages import look
 
 
 def test_tiles_and_what_they_are_compared_with(data: DashboardData, document: Any) -> None:

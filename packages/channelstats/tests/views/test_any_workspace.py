@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from channelstats.counting import Counting
-from channelstats.stats import Inputs, Options, Period
+from channelstats.facts import Inputs, Options, Period
 from channelstats.stats.conversation import huddles
 from channelstats.tables.configuration import Counts
 from channelstats.tables.directory import User
-from channelstats.views.loading import DashboardData
-from channelstats.views.model import VIEWS, Cell, Heat, Kind, Network, Page, SeriesChart
+from channelstats.pages.loading import DashboardData
+from channelstats.pages.model import VIEWS, Cell, Heat, Kind, Network, Page, SeriesChart
 from support.cases import cases
 from support.channelstats.house import UTC
 from support.channelstats.inputs import inputs_of
-from support.channelstats.views import channels_of, look, people_of, random_workspace
+from support.channelstats.pages import channels_of, look, people_of, random_workspace
 from support.channelstats.workspace import Raw, Workspace
 from support.soak import slow_after
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from channelstats.stats import Options, Period
-from channelstats.views.loading import DashboardData
+from channelstats.facts import Options, Period
+from channelstats.pages.loading import DashboardData
 from support.channelstats.house import UTC
 from support.channelstats.inputs import inputs_of
-from support.channelstats.views import look
+from support.channelstats.pages import look
 from support.channelstats.workspace import Raw, Workspace
 
 WEEK = Period(date(2024, 3, 10), 7, UTC)

@@ -7,10 +7,10 @@ import polars as pl
 import pytest
 
 from channelstats.tables.first_posts import posts_of
-from channelstats.views.loading import DashboardData
-from channelstats.views.model import VIEWS, Page, Tiles
-from channelstats.views.registry import view_of
-from support.channelstats.views import (
+from channelstats.pages.loading import DashboardData
+from channelstats.pages.model import VIEWS, Page, Tiles
+from channelstats.pages.registry import view_of
+from support.channelstats.pages import (
     channels_of,
     comparable,
     everything,

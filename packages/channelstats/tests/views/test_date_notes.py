@@ -2,14 +2,14 @@
 
 from datetime import date
 
-from channelstats.stats import Options, Period
-from channelstats.views.date_notes import with_date_notes
-from channelstats.views.loading import DashboardData
-from channelstats.views.model import DateNote, SeriesChart
+from channelstats.facts import Options, Period
+from channelstats.pages.date_notes import with_date_notes
+from channelstats.pages.loading import DashboardData
+from channelstats.pages.model import DateNote, SeriesChart
 from support.channelstats.house import UTC
 from support.channelstats.inputs import inputs_of
 from support.channelstats.said import said
-from support.channelstats.views import Looked, look
+from support.channelstats.pages import Looked, look
 from support.channelstats.workspace import Workspace
 
 LAST = date(2024, 3, 16)

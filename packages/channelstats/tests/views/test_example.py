@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from channelstats.stats import Options
-from channelstats.views.loading import DashboardData, load
-from channelstats.views.model import Choice
+from channelstats.facts import Options
+from channelstats.pages.loading import DashboardData, load
+from channelstats.pages.model import Choice
 from support.channelstats.house import copied_house
-from support.channelstats.views import Looked, look
+from support.channelstats.pages import Looked, look
 
 A, B, C = "UALICE", "UBOB", "UCARA"
 W2 = Choice(date(2024, 3, 10), date(2024, 3, 16))

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from channelstats.views.figures import FIGURES
-from channelstats.views.loading import DashboardData
-from channelstats.views.model import CHANNEL, PERSON, VIEWS, Heat, Kind, Network, Page, SeriesChart
-from support.channelstats.views import channels_of, look, people_of, random_workspace
+from channelstats.metrics.registry import FIGURES
+from channelstats.pages.loading import DashboardData
+from channelstats.pages.model import CHANNEL, PERSON, VIEWS, Heat, Kind, Network, Page, SeriesChart
+from support.channelstats.pages import channels_of, look, people_of, random_workspace
 
 NUMERIC = {Kind.COUNT, Kind.NUMBER, Kind.PERCENT, Kind.SECONDS, Kind.CHANGE}
 ITSELF = re.compile(

@@ -9,11 +9,11 @@ from datetime import date
 
 import pytest
 
-from channelstats.stats import Options, Period
-from channelstats.views.goals import Bound, Measured, figures, measure_week, parse_bound
-from channelstats.views.loading import load
-from channelstats.views.model import VIEWS, Choice, Kind
-from channelstats.views.registry import view_of
+from channelstats.facts import Options, Period
+from channelstats.pages.goals import Bound, Measured, figures, measure_week, parse_bound
+from channelstats.pages.loading import load
+from channelstats.pages.model import VIEWS, Choice, Kind
+from channelstats.pages.registry import view_of
 from support.channelstats.house import UTC, House
 
 W2 = Period(date(2024, 3, 10), 7, UTC)

@@ -6,9 +6,9 @@ from functools import cache, partial
 
 import pytest
 
-from channelstats.views.loading import DashboardData
-from channelstats.views.messages import SELECTIONS, emoji_selection, selection_of
-from channelstats.views.model import (
+from channelstats.pages.loading import DashboardData
+from channelstats.pages.messages import SELECTIONS, emoji_selection, selection_of
+from channelstats.pages.model import (
     ALL_VIEWS,
     GROUP,
     MESSAGES,
@@ -18,9 +18,9 @@ from channelstats.views.model import (
     Kind,
     Tile,
 )
-from channelstats.views.newcomers import group_of, is_group
-from channelstats.views.registry import view_of
-from support.channelstats.views import Looked, Row, channels_of, look, people_of, random_workspace
+from channelstats.pages.newcomers import group_of, is_group
+from channelstats.pages.registry import view_of
+from support.channelstats.pages import Looked, Row, channels_of, look, people_of, random_workspace
 from support.soak import slow_after
 
 SUMMED = {"words": "words", "reactions": "reactions", "files": "files"}

@@ -11,19 +11,19 @@ import polars as pl
 import pytest
 
 from channelstats.days import DAY
-from channelstats.stats import Options, Period
-from channelstats.stats.period import YEAR, History
+from channelstats.facts import Options, Period
+from channelstats.facts.periods import YEAR, History
 from channelstats.tables.columns import ID, MESSAGES
 from channelstats.tables.message_row import MessageRow
-from channelstats.views import loading as reading
-from channelstats.views.loading import MOST_DAYS, DashboardData, load, load_members
-from channelstats.views.model import VIEWS, Choice, ChoiceError
-from channelstats.views.registry import view_of
-from channelstats.views.reports import ReportKind, ReportRequest, load_report_data
+from channelstats.pages import loading as reading
+from channelstats.pages.loading import MOST_DAYS, DashboardData, load, load_members
+from channelstats.pages.model import VIEWS, Choice, ChoiceError
+from channelstats.pages.registry import view_of
+from channelstats.pages.reports import ReportKind, ReportRequest, load_report_data
 from support.channelstats.house import House, house
 from support.channelstats.inputs import inputs_of, wanted
 from support.channelstats.random_workspace import Maker, settings
-from support.channelstats.views import Looked, comparable, everything, look
+from support.channelstats.pages import Looked, comparable, everything, look
 from support.channelstats.workspace import write_zip
 from support.soak import slow, slow_after
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from channelstats.views import network, todo
-from support.channelstats.views import look, random_workspace
+from channelstats.pages import network, todo
+from support.channelstats.pages import look, random_workspace
 
 SEEDS = (0,)
 

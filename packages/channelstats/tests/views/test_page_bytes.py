@@ -8,12 +8,12 @@ import msgspec
 
 from channelstats.render.data import json_of
 from channelstats.render.names import Directory
-from channelstats.views import model, page_bytes
-from channelstats.views.model import VIEWS, Choice, Kind, Page, Section, Span, Text
-from channelstats.views.page_bytes import decoded, encoded
-from channelstats.views.registry import unmarked_view_of
+from channelstats.pages import model, page_bytes
+from channelstats.pages.model import VIEWS, Choice, Kind, Page, Section, Span, Text
+from channelstats.pages.page_bytes import decoded, encoded
+from channelstats.pages.registry import unmarked_view_of
 from support.cases import cases
-from support.channelstats.views import comparable, everything, random_workspace
+from support.channelstats.pages import comparable, everything, random_workspace
 
 NOBODY = Directory({}, {})
 

@@ -4,15 +4,15 @@ from datetime import date
 
 import pytest
 
-from channelstats.stats import Options, Period
+from channelstats.facts import Options, Period
 from channelstats.stats.conversation import how_many
 from channelstats.tables.columns import IS_REPLY
-from channelstats.views.loading import DashboardData
-from channelstats.views.model import PROFILES, Choice, ChoiceError
-from channelstats.views.registry import view_of
+from channelstats.pages.loading import DashboardData
+from channelstats.pages.model import PROFILES, Choice, ChoiceError
+from channelstats.pages.registry import view_of
 from support.channelstats.house import UTC
 from support.channelstats.inputs import inputs_of
-from support.channelstats.views import (
+from support.channelstats.pages import (
     Looked,
     channels_of,
     everything,

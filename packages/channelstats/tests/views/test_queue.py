@@ -5,15 +5,15 @@ from collections.abc import Collection, Mapping
 import pytest
 
 from channelstats.counting import Counting
-from channelstats.stats import Inputs, Options
-from channelstats.stats.period import History
+from channelstats.facts import Inputs, Options
+from channelstats.facts.periods import History
 from channelstats.tables.directory import Channel, User
 from channelstats.tables.marks import ItemMark, MarkState
-from channelstats.views.loading import DashboardData
-from channelstats.views.queue import SHOWN, is_item
+from channelstats.pages.loading import DashboardData
+from channelstats.pages.queue import SHOWN, is_item
 from support.channelstats.inputs import inputs_of
 from support.channelstats.said import LONG_AGO, WEEK, joined, liked, said
-from support.channelstats.views import Looked, Row, look
+from support.channelstats.pages import Looked, Row, look
 from support.channelstats.workspace import Raw, Workspace
 
 

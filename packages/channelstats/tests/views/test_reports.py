@@ -3,12 +3,12 @@
 import polars as pl
 import pytest
 
-from channelstats.views.digest import digest_of
-from channelstats.views.loading import DashboardData
-from channelstats.views.model import VIEWS, Heat, Page, Table, Text
-from channelstats.views.registry import view_of
-from channelstats.views.reports import ROWS, ReportData, ReportKind, ReportRequest, report_on
-from support.channelstats.views import channels_of, people_of
+from channelstats.pages.digest import digest_of
+from channelstats.pages.loading import DashboardData
+from channelstats.pages.model import VIEWS, Heat, Page, Table, Text
+from channelstats.pages.registry import view_of
+from channelstats.pages.reports import ROWS, ReportData, ReportKind, ReportRequest, report_on
+from support.channelstats.pages import channels_of, people_of
 
 
 @pytest.fixture(scope="module")

@@ -6,14 +6,14 @@ from functools import cache
 import msgspec
 import pytest
 
-from channelstats.stats import Options, Period
-from channelstats.views.loading import DashboardData, ViewRequest
-from channelstats.views.model import VIEWS, ChoiceError, Kind, Page
-from channelstats.views.registry import view_of
+from channelstats.facts import Options, Period
+from channelstats.pages.loading import DashboardData, ViewRequest
+from channelstats.pages.model import VIEWS, ChoiceError, Kind, Page
+from channelstats.pages.registry import view_of
 from support.cases import cases
 from support.channelstats.house import UTC
 from support.channelstats.inputs import inputs_of
-from support.channelstats.views import Looked, everything, look
+from support.channelstats.pages import Looked, everything, look
 from support.channelstats.workspace import Raw, Workspace
 
 WEEK = Period(date(2024, 3, 10), 7, UTC)

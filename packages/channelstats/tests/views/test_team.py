@@ -3,12 +3,12 @@
 import pytest
 
 from channelstats.counting import Counting
-from channelstats.stats import Inputs, Options
+from channelstats.facts import Inputs, Options
 from channelstats.tables.directory import User
-from channelstats.views.loading import DashboardData
+from channelstats.pages.loading import DashboardData
 from support.channelstats.inputs import inputs_of
 from support.channelstats.said import LONG_AGO, WEEK, said
-from support.channelstats.views import Looked, look
+from support.channelstats.pages import Looked, look
 from support.channelstats.workspace import Workspace
 
 TEAM = frozenset({"@ann", "UTWO"})

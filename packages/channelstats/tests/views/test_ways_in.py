@@ -4,12 +4,12 @@ import pytest
 
 from channelstats.counting import Counting
 from channelstats.days import DAY
-from channelstats.stats import Inputs, Options
-from channelstats.stats.period import History
-from channelstats.views.loading import DashboardData
+from channelstats.facts import Inputs, Options
+from channelstats.facts.periods import History
+from channelstats.pages.loading import DashboardData
 from support.channelstats.inputs import inputs_of
 from support.channelstats.said import LONG_AGO, WEEK, joined, liked, said
-from support.channelstats.views import Looked, look
+from support.channelstats.pages import Looked, look
 from support.channelstats.workspace import Raw, Workspace
 
 

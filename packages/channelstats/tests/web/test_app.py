@@ -25,13 +25,13 @@ from channelstats.commands.context import make_parser
 from channelstats.counting import Counting
 from channelstats.render.data import csv_of, json_of
 from channelstats.render.names import Directory
-from channelstats.stats import Options
+from channelstats.facts import Options
 from channelstats.tables.directory import Channel, User
 from channelstats.tables.exclusion import forget_person
 from channelstats.tables.first_posts import rebuild
-from channelstats.views.loading import load
-from channelstats.views.model import VIEWS, Choice, Page
-from channelstats.views.registry import view_of
+from channelstats.pages.loading import load
+from channelstats.pages.model import VIEWS, Choice, Page
+from channelstats.pages.registry import view_of
 from channelstats.web import app
 from channelstats.web.auth import POLICY
 from channelstats.web.service import Busy, DashboardService

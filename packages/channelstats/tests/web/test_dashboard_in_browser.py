@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from channelstats.views.model import VIEWS
+from channelstats.pages.model import VIEWS
 from support.channelstats.dashboard import TOKEN, Dashboard
 from support.chromium import TIMEOUT, Chromium, Page
 from support.contrast import LOW_CONTRAST

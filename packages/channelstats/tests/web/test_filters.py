@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from channelstats.stats.period import History, Now
+from channelstats.facts.periods import History, Now
 from channelstats.web.filters import NAMES, BadQuery, Query, asked
 
 SUNDAY = 6

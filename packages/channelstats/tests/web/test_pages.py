@@ -9,10 +9,10 @@ import pytest
 from channelstats.days import DAY
 from channelstats.lookup import Names
 from channelstats.render.html import delta
-from channelstats.stats.period import History, Now
-from channelstats.stats.quantities import change, not_compared
-from channelstats.views.goals import Bound
-from channelstats.views.model import Choice, Column, Kind, Page, Section, Table, Tile, Tiles
+from channelstats.facts.periods import History, Now
+from channelstats.metrics.quantities import change, not_compared
+from channelstats.pages.goals import Bound
+from channelstats.pages.model import Choice, Column, Kind, Page, Section, Table, Tile, Tiles
 from channelstats.web.filters import Query
 from channelstats.web.pages import ViewContext, Visit, view_page
 

@@ -17,20 +17,20 @@ import pytest
 
 from channelstats.processes import running
 from channelstats.settings import load
-from channelstats.stats.period import History, Now
+from channelstats.facts.periods import History, Now
 from channelstats.tables import Tables
 from channelstats.tables.exclusion import forget_person
 from channelstats.tables.marks import MarkState
-from channelstats.views.loading import DashboardData
-from channelstats.views.loading import load as read_days
-from channelstats.views.model import TO_DO, VIEWS, Choice, Page
-from channelstats.views.registry import unmarked_view_of
+from channelstats.pages.loading import DashboardData
+from channelstats.pages.loading import load as read_days
+from channelstats.pages.model import TO_DO, VIEWS, Choice, Page
+from channelstats.pages.registry import unmarked_view_of
 from channelstats.web import service as module
 from channelstats.web.filters import PRESETS, USUAL, asked
 from channelstats.web.preparing import PagePreparer, in_process, offered, prepare
 from channelstats.web.service import DashboardService
 from support.channelstats.house import EXAMPLE, NOW, House, house
-from support.channelstats.views import comparable
+from support.channelstats.pages import comparable
 from support.clocks import ManualClock, Pauses
 
 Opener = Callable[..., DashboardService]

@@ -10,17 +10,17 @@ import msgspec
 import pytest
 
 from channelstats.settings import load
-from channelstats.stats import inputs
-from channelstats.views import loading
-from channelstats.views.loading import DashboardData
-from channelstats.views.loading import load as read_days
-from channelstats.views.model import VIEWS, Choice, ChoiceError
-from channelstats.views.registry import unmarked_view_of
+from channelstats.facts import reading
+from channelstats.pages import loading
+from channelstats.pages.loading import DashboardData
+from channelstats.pages.loading import load as read_days
+from channelstats.pages.model import VIEWS, Choice, ChoiceError
+from channelstats.pages.registry import unmarked_view_of
 from channelstats.web import service as module
 from channelstats.web.filters import PRESETS
 from channelstats.web.service import Busy, DashboardService, SingleFlightCache
 from support.channelstats.house import NOW, House
-from support.channelstats.views import comparable
+from support.channelstats.pages import comparable
 from support.clocks import ManualClock
 
 WEEK = Choice(date(2024, 3, 10), date(2024, 3, 16))

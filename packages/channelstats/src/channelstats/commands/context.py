@@ -46,8 +46,8 @@ from channelstats.slack.client import SlackClient
 from channelstats.slack.export import Problem
 from channelstats.slack.rate_limits import Sleep
 from channelstats.slack.web_api import WebApi
-from channelstats.stats import Period
-from channelstats.stats.period import WEEK, last_complete_week
+from channelstats.facts import Period
+from channelstats.facts.periods import WEEK, last_complete_week
 from channelstats.tables import Tables, Taken
 from channelstats.tables.exclusion import remove_before
 from keytables import Clock, KeytablesError

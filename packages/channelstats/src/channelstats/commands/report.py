@@ -35,15 +35,15 @@ from channelstats.sending.sender import Attachment, SendJob, SendState
 from channelstats.sending.targets import destination_of, usual_destination
 from channelstats.settings import OptionGroup
 from channelstats.slack.errors import SlackError
-from channelstats.stats import Period
-from channelstats.stats.document import document_of
-from channelstats.stats.inputs import history_of
-from channelstats.stats.period import WEEK, Now
+from channelstats.facts import Period
+from channelstats.pages.stored_document import document_of
+from channelstats.facts.reading import history_of
+from channelstats.facts.periods import WEEK, Now
 from channelstats.tables import Tables
 from channelstats.tables.exclusion import resolve_channels, resolve_people
 from channelstats.tables.sent_reports import SentKey
-from channelstats.views.model import ChoiceError
-from channelstats.views.reports import ReportData, ReportKind, ReportRequest, load_report_data
+from channelstats.pages.model import ChoiceError
+from channelstats.pages.reports import ReportData, ReportKind, ReportRequest, load_report_data
 
 _OF_MANY_FILES: Final = (Form.CSV, Form.PARQUET)
 _PERIOD_FLAGS: Final = ("week", "first", "last", "days")

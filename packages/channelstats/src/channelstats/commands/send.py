@@ -51,12 +51,12 @@ from channelstats.sending.weekly import WeeklyRun, weekly_key
 from channelstats.settings import OptionGroup, SettingError
 from channelstats.slack.errors import SlackError
 from channelstats.slack.web_api import WebApi
-from channelstats.stats import Period
-from channelstats.stats.period import WEEK
+from channelstats.facts import Period
+from channelstats.facts.periods import WEEK
 from channelstats.tables import Tables
 from channelstats.tables.sent_reports import SentKey
 from channelstats.tables.subscriptions import MAILTO, Subscription
-from channelstats.views.reports import load_report_data
+from channelstats.pages.reports import load_report_data
 
 SENT_KEPT: Final = timedelta(400)
 """How long it is known what was sent."""

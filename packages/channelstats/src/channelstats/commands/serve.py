@@ -29,8 +29,8 @@ from channelstats.sending.mail import mail_server
 from channelstats.settings import PREFIX, OptionGroup, Settings
 from channelstats.settings.declaration import is_loopback
 from channelstats.slack.archive import ArchiveRefused
-from channelstats.stats.period import Now
-from channelstats.views.model import Choice, ChoiceError
+from channelstats.facts.periods import Now
+from channelstats.pages.model import Choice, ChoiceError
 from channelstats.web.app import make_app
 from channelstats.web.auth import SHORTEST_TOKEN, Authenticator, Sessions, personal_token
 from channelstats.web.filters import asked

@@ -36,8 +36,8 @@ from channelstats.days import minute_text
 from channelstats.identifiers import seconds
 from channelstats.render.names import Directory
 from channelstats.render.text import line_text
-from channelstats.stats.quantities import replaced
-from channelstats.views.model import Kind, Network, Page, Table, Tile
+from channelstats.metrics.quantities import replaced
+from channelstats.pages.model import Kind, Network, Page, Table, Tile
 
 SCHEMA_VERSION: Final = 1
 

@@ -18,8 +18,8 @@ from channelstats.render.charts import drawn
 from channelstats.render.names import Directory, emoji_sign
 from channelstats.render.text import line_text, value_text
 from channelstats.render.words import NOTHING, change_text, figure_text, plural
-from channelstats.stats.quantities import Change
-from channelstats.views.model import (
+from channelstats.metrics.quantities import Change
+from channelstats.pages.model import (
     NUMERIC,
     Cell,
     Chart,

@@ -11,7 +11,7 @@ from channelstats.identifiers import UNLISTED_CHANNEL
 from channelstats.render.words import printable
 from channelstats.tables import Tables
 from channelstats.tables.directory import Channel, User
-from channelstats.views.model import Kind
+from channelstats.pages.model import Kind
 
 _EMOJI: Final = """
     +1=👍 thumbsup=👍 -1=👎 heart=❤️ tada=🎉 rocket=🚀 eyes=👀 wave=👋 fire=🔥 joy=😂 smile=😄

@@ -2,7 +2,7 @@
 
 Rule: what is asked for and what is known go in, files come out; nothing else is read or written.
 
-The JSON of a report is the document of `channelstats.stats.document`, or the part of it that is
+The JSON of a report is the document of `channelstats.pages.document`, or the part of it that is
 about one channel or one person, with nothing of others but what they did with this one. CSV and
 Parquet are the tables of the dashboard, whole and unrounded, a file each.
 """
@@ -21,8 +21,8 @@ from channelstats.render.names import Directory
 from channelstats.render.slack import content_of
 from channelstats.render.text import text_of
 from channelstats.tables.columns import ID
-from channelstats.views.model import CHANNEL, PERSON, VIEWS, Table
-from channelstats.views.reports import ReportData, ReportKind, ReportRequest, report_on
+from channelstats.pages.model import CHANNEL, PERSON, VIEWS, Table
+from channelstats.pages.reports import ReportData, ReportKind, ReportRequest, report_on
 
 VIEWS_OF: Final[Mapping[ReportKind, tuple[str, ...]]] = {
     ReportKind.CHANNEL: (CHANNEL, "people"),

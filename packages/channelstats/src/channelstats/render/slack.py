@@ -12,10 +12,10 @@ import msgspec
 from channelstats.render.names import Directory
 from channelstats.render.text import line_text
 from channelstats.render.words import change_words, figure_text, plural
-from channelstats.stats.quantities import Change, alone
-from channelstats.views.digest import digest_of
-from channelstats.views.model import Cell, Kind, Line, Link, Page, Span, Text
-from channelstats.views.reports import ReportData, ReportRequest
+from channelstats.metrics.quantities import Change, alone
+from channelstats.pages.digest import digest_of
+from channelstats.pages.model import Cell, Kind, Line, Link, Page, Span, Text
+from channelstats.pages.reports import ReportData, ReportRequest
 
 SlackBlock: TypeAlias = dict[str, object]
 

@@ -16,7 +16,7 @@ from channelstats.render.words import (
     plural,
     width,
 )
-from channelstats.views.model import (
+from channelstats.pages.model import (
     NUMERIC,
     Cell,
     Heat,

@@ -10,9 +10,9 @@ from datetime import date
 from typing import Final
 
 from channelstats.stats.activity import WEEKDAYS
-from channelstats.stats.quantities import Change
-from channelstats.views.goals import Measured
-from channelstats.views.model import Kind
+from channelstats.metrics.quantities import Change
+from channelstats.pages.goals import Measured
+from channelstats.pages.model import Kind
 
 NOTHING: Final = "\N{EN DASH}"
 

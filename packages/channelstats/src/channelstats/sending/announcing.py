@@ -44,15 +44,15 @@ from channelstats.sending.push_sender import (
 )
 from channelstats.settings import Settings
 from channelstats.slack.rate_limits import Sleep
-from channelstats.stats import Period
-from channelstats.stats.period import WEEK, last_complete_week
-from channelstats.stats.quantities import change, shown
+from channelstats.facts import Period
+from channelstats.facts.periods import WEEK, last_complete_week
+from channelstats.metrics.quantities import change, shown
 from channelstats.tables import Tables
 from channelstats.tables.subscriptions import Subscription, announced, failed, warned
-from channelstats.views.digest import digest_of
-from channelstats.views.goals import Measured, decided, measure_week
-from channelstats.views.model import Choice, ChoiceError, Page, Text
-from channelstats.views.reports import ReportData, ReportKind, ReportRequest, load_report_data
+from channelstats.pages.digest import digest_of
+from channelstats.pages.goals import Measured, decided, measure_week
+from channelstats.pages.model import Choice, ChoiceError, Page, Text
+from channelstats.pages.reports import ReportData, ReportKind, ReportRequest, load_report_data
 from keytables import Clock, Values
 from keytables.lease import Lease
 

@@ -16,7 +16,7 @@ from channelstats.settings import Settings
 from channelstats.tables import Tables
 from channelstats.tables.directory import Channel, User
 from channelstats.tables.exclusion import resolve_channels, resolve_people
-from channelstats.views.reports import ReportKind
+from channelstats.pages.reports import ReportKind
 
 SUFFIX: Final = "-stats"
 

@@ -17,12 +17,12 @@ from channelstats.sending.targets import Target, WeeklyPlan
 from channelstats.settings import Settings
 from channelstats.slack.errors import MissingScope, NoAnswer, SlackError, TokenRefused
 from channelstats.slack.web_api import WebApi
-from channelstats.stats import Period
+from channelstats.facts import Period
 from channelstats.tables import Tables
 from channelstats.tables.sent_reports import SentKey
-from channelstats.views.goals import Measured, measure_week
-from channelstats.views.model import ChoiceError
-from channelstats.views.reports import ReportData, ReportKind, ReportRequest
+from channelstats.pages.goals import Measured, measure_week
+from channelstats.pages.model import ChoiceError
+from channelstats.pages.reports import ReportData, ReportKind, ReportRequest
 
 LINK, GOALS = "link", "goals"
 """The kinds of the message that links to a channel report, and of that on goals and alerts."""

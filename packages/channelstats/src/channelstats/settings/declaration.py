@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from channelstats.days import zone_of
 from channelstats.slack.rate_limits import AppKind
-from channelstats.views.goals import Bound, parse_bound
+from channelstats.pages.goals import Bound, parse_bound
 from keytables.stores import parse_store
 
 T = TypeVar("T")

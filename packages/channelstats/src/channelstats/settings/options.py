@@ -12,8 +12,8 @@ from channelstats.counting import Counting
 from channelstats.settings import declaration as types
 from channelstats.settings.declaration import MergeSkinTones, Option, OptionGroup, Source
 from channelstats.slack.rate_limits import AppKind
-from channelstats.stats import Options
-from channelstats.views.goals import Bound
+from channelstats.facts import Options
+from channelstats.pages.goals import Bound
 
 _GENERAL, _COUNTING, _SLACK = OptionGroup.GENERAL, OptionGroup.COUNTING, OptionGroup.SLACK
 _REPORTS, _DASHBOARD = OptionGroup.REPORTS, OptionGroup.DASHBOARD

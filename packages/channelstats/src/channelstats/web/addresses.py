@@ -13,9 +13,9 @@ from urllib.parse import parse_qsl
 from channelstats.days import DAY
 from channelstats.render.charts.drawing import Leads
 from channelstats.render.names import Directory
-from channelstats.views.figures import COHORTS
-from channelstats.views.messages import emoji_selection, selection_of
-from channelstats.views.model import (
+from channelstats.metrics.registry import COHORTS
+from channelstats.pages.messages import emoji_selection, selection_of
+from channelstats.pages.model import (
     GROUP,
     MESSAGES,
     PROFILES,
@@ -30,7 +30,7 @@ from channelstats.views.model import (
     Table,
     Tile,
 )
-from channelstats.views.newcomers import group_of
+from channelstats.pages.newcomers import group_of
 from channelstats.web.filters import COMPARE, ONLY, Query
 from channelstats.web.table_pages import TablePage
 

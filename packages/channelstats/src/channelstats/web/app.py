@@ -3,7 +3,7 @@
 Rule: an address says all of what is looked at; the same address without `.json` or `.csv` is the
 page of the same numbers.
 
-    /  /<view>            pages; /volume, /hours, ... see `channelstats.views.model.VIEWS`, and
+    /  /<view>            pages; /volume, /hours, ... see `channelstats.pages.model.VIEWS`, and
                           /person?person=, /channel?channel=&compare=, /messages?only=;
                           ?table=&sort=&find=&page= see `channelstats.web.table_pages`
     /<view>.json          the whole view
@@ -44,8 +44,8 @@ from channelstats.sending.endpoints import MAX_SUBSCRIPTIONS, endpoint_of, subsc
 from channelstats.sending.mail import STOP_PATH, MailServer, is_signed, stop_secret
 from channelstats.sending.push_sender import VapidKey, vapid_key
 from channelstats.settings.declaration import is_loopback
-from channelstats.stats.period import Now
-from channelstats.views.model import (
+from channelstats.facts.periods import Now
+from channelstats.pages.model import (
     ALL_VIEWS,
     CHANNEL,
     GROUP,
@@ -57,7 +57,7 @@ from channelstats.views.model import (
     ChoiceError,
     Page,
 )
-from channelstats.views.queue import queued_messages
+from channelstats.pages.queue import queued_messages
 from channelstats.web.auth import COOKIE as SESSION
 from channelstats.web.auth import (
     Authenticator,

@@ -13,12 +13,12 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from channelstats.stats.period import WEEK, Now
-from channelstats.views.channel import MOST_COMPARED
-from channelstats.views.loading import MOST_DAYS
-from channelstats.views.messages import selection
-from channelstats.views.model import Choice
-from channelstats.views.newcomers import is_group
+from channelstats.facts.periods import WEEK, Now
+from channelstats.pages.channel import MOST_COMPARED
+from channelstats.pages.loading import MOST_DAYS
+from channelstats.pages.messages import selection
+from channelstats.pages.model import Choice
+from channelstats.pages.newcomers import is_group
 
 PRESETS: Final[Mapping[int, str]] = {1: "Last week", 4: "4 weeks", 12: "12 weeks", 52: "A year"}
 USUAL: Final = 4

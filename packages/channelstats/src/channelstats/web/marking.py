@@ -16,7 +16,7 @@ from aiohttp import web
 
 from channelstats.lookup import Names
 from channelstats.tables.marks import MarkState
-from channelstats.views.queue import is_item, is_question
+from channelstats.pages.queue import is_item, is_question
 from channelstats.web.auth import accepts_json, fields_of, local, see_other, set_cookie
 from channelstats.web.filters import BadQuery
 from channelstats.web.pages import LISTED, NOTHING_CHECKED, SAID, Said

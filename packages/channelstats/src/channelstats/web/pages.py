@@ -20,12 +20,12 @@ from channelstats.render.charts import drawn
 from channelstats.render.html import delta, emoji, environment, unchanged
 from channelstats.render.text import line_text
 from channelstats.render.words import NOTHING, date_text, figure_text, goal_state, plural
-from channelstats.stats.period import WEEK, Now, Period
+from channelstats.facts.periods import WEEK, Now, Period
 from channelstats.tables.marks import MarkState
-from channelstats.views.channel import MOST_COMPARED
-from channelstats.views.goals import Bound, measured
-from channelstats.views.marked import ASSIGNED_BY, ASSIGNEE, MARKED
-from channelstats.views.model import (
+from channelstats.pages.channel import MOST_COMPARED
+from channelstats.pages.goals import Bound, measured
+from channelstats.pages.marked import ASSIGNED_BY, ASSIGNEE, MARKED
+from channelstats.pages.model import (
     CHANNEL,
     LISTED_IN,
     MORE,
@@ -46,7 +46,7 @@ from channelstats.views.model import (
     Text,
     Tile,
 )
-from channelstats.views.queue import ITEM, QUEUE, Action
+from channelstats.pages.queue import ITEM, QUEUE, Action
 from channelstats.web.addresses import HEADING, Addresses
 from channelstats.web.filters import PRESETS, Query
 from channelstats.web.table_pages import TableQuery, table_pages

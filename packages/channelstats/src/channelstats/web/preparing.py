@@ -19,9 +19,9 @@ from zoneinfo import ZoneInfo
 
 from channelstats.processes import become_child
 from channelstats.settings import Settings
-from channelstats.stats.period import Now
+from channelstats.facts.periods import Now
 from channelstats.tables import Tables
-from channelstats.views.model import TO_DO, VIEWS, Choice
+from channelstats.pages.model import TO_DO, VIEWS, Choice
 from channelstats.web.filters import PRESETS, USUAL, asked
 from channelstats.web.service import DashboardService, FirstImport, StoreSnapshot
 from keytables import Clock, KeytablesError

@@ -20,19 +20,19 @@ from channelstats.days import DAY, date_at, week_of
 from channelstats.lookup import Names
 from channelstats.render.reports import Form, render
 from channelstats.settings import Settings
-from channelstats.stats import Period
-from channelstats.stats.inputs import ReportContext, history_of, load_context
-from channelstats.stats.period import WEEK, YEAR, History
+from channelstats.facts import Period
+from channelstats.facts.reading import ReportContext, history_of, load_context
+from channelstats.facts.periods import WEEK, YEAR, History
 from channelstats.tables import Tables
 from channelstats.tables.exclusion import forgotten, resolve_channels, resolve_people
 from channelstats.tables.messages import Progress
-from channelstats.views.date_notes import with_date_notes
-from channelstats.views.loading import DashboardData, TooMuch, load, load_members, refuse_small
-from channelstats.views.marked import with_marks
-from channelstats.views.model import CHANNEL, UNCOMPARED, VIEWS, Choice, ChoiceError, Page
-from channelstats.views.page_bytes import code_digest, decoded, encoded
-from channelstats.views.registry import unmarked_view_of
-from channelstats.views.reports import ReportKind, ReportRequest, load_report_data
+from channelstats.pages.date_notes import with_date_notes
+from channelstats.pages.loading import DashboardData, TooMuch, load, load_members, refuse_small
+from channelstats.pages.marked import with_marks
+from channelstats.pages.model import CHANNEL, UNCOMPARED, VIEWS, Choice, ChoiceError, Page
+from channelstats.pages.page_bytes import code_digest, decoded, encoded
+from channelstats.pages.registry import unmarked_view_of
+from channelstats.pages.reports import ReportKind, ReportRequest, load_report_data
 from channelstats.web.message_texts import MessageTexts
 from keytables import Clock
 

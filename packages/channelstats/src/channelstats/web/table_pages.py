@@ -15,9 +15,9 @@ from typing import Any, Final, TypeAlias
 import msgspec
 import polars as pl
 
-from channelstats.stats.quantities import replaced
-from channelstats.views.marked import ASSIGNED_BY, ASSIGNEE
-from channelstats.views.model import NUMERIC, Column, Kind, Table
+from channelstats.metrics.quantities import replaced
+from channelstats.pages.marked import ASSIGNED_BY, ASSIGNEE
+from channelstats.pages.model import NUMERIC, Column, Kind, Table
 from channelstats.web.filters import BadQuery, whole_number
 
 PARAMETERS: Final = ("table", "sort", "find", "page")

@@ -12,7 +12,7 @@ from channelstats.render.charts.drawing import HALF, LETTER, NARROW, WIDE
 from channelstats.render.charts.heat import STEPS, heat, step
 from channelstats.render.charts.network import network, places
 from channelstats.render.charts.series import series
-from channelstats.views.model import DateNote, Edge, Heat, Kind, Network, Node, Series, SeriesChart
+from channelstats.pages.model import DateNote, Edge, Heat, Kind, Network, Node, Series, SeriesChart
 
 EVIL = '"><script>alert(1)</script>'
 DAYS = tuple(f"2024-03-{day:02d}" for day in range(3, 10))

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from channelstats.render.charts.drawing import marks_of, spread
 from channelstats.render.words import date_text, figure_text, mark_texts
-from channelstats.views.model import Kind
+from channelstats.pages.model import Kind
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from channelstats.render.charts.drawing import (
 from channelstats.render.charts.heat import FEWEST, STEPS, heat, ranges
 from channelstats.render.charts.network import network
 from channelstats.render.charts.series import note_text, series
-from channelstats.views.model import Chart, Heat, Network, SeriesChart
+from channelstats.pages.model import Chart, Heat, Network, SeriesChart
 
 
 def drawn(

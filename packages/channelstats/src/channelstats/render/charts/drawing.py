@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, TypeAlias
 from markupsafe import Markup, escape
 
 from channelstats.render.words import mark_texts
-from channelstats.views.model import Kind, SeriesChart
+from channelstats.pages.model import Kind, SeriesChart
 
 Leads: TypeAlias = Callable[[Sequence[str]], str]
 """The address that a place of a chart leads to, by its labels or by the ID that it stands for; ""

@@ -25,7 +25,7 @@ from channelstats.render.charts.drawing import (
     target,
 )
 from channelstats.render.words import cut_off, date_text, figure_text
-from channelstats.views.model import Heat, Kind
+from channelstats.pages.model import Heat, Kind
 
 STEPS: Final = 7
 """Strengths beside none; the style sheet has a colour for each."""

@@ -24,7 +24,7 @@ from channelstats.render.charts.drawing import (
     picture,
     shape,
 )
-from channelstats.views.model import Network
+from channelstats.pages.model import Network
 
 Places: TypeAlias = dict[str, complex]
 """By ID; across is the real part and down the imaginary one."""

@@ -23,7 +23,7 @@ from channelstats.render.charts.drawing import (
     target,
 )
 from channelstats.render.words import cut_off, date_text, figure_text, mark_texts
-from channelstats.views.model import DateNote, SeriesChart
+from channelstats.pages.model import DateNote, SeriesChart
 
 _DOTS: Final = 32
 """Up to so many points each is marked."""

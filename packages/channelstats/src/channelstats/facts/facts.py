@@ -1,0 +1,404 @@
+"""The tables of facts of everything that was read, and slices of them: some days, channels, a
+person.
+
+Rule: what starts must lie in the days of a slice; what follows (a reply, a reaction) may come at
+any time. A slice is a choice of messages, made before anything is counted; what others did to its
+person is found among everybody's.
+
+Every table has the columns `ts` (microseconds), `slack_cid` and `slack_uid` of a message:
+
+    messages       what counts, with its number, `row`; `is_reply`
+    timed          the same with `local_weekday` (Monday is 0) and `local_hour`; null without a zone
+    workdays       those of the authors' own Monday to Friday
+    conversations  messages that are no replies: `is_head` of a thread, `replied_at` and whole
+                   `seconds` until somebody else replied first, whether it is `unanswered` (nobody
+                   else replied or reacted) and `waiting` (or reacted as who only reads along)
+    reactions      one for each emoji, or each merged one, of each listed person: the `row` of the
+                   message, `emoji`, `reactor`
+    mentions       one for each: `mentioned`
+    replies        messages in a thread of somebody else, the `parent`
+    moves          people joined or left a channel: `subtype`
+    first_posts    of everybody who counts, of whatever time
+"""
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any, Final, Self, TypeVar
+
+import msgspec
+import polars as pl
+
+from channelstats.counting import JOINED, LEFT, bot_expression
+from channelstats.facts.local_times import LocalTimes
+from channelstats.facts.periods import History, Period
+from channelstats.facts.reading import REPLIES, Inputs, Options
+from channelstats.facts.talk import BEFORE, FOLLOWED, UNANSWERED, outcomes, talk_of
+from channelstats.tables.columns import ID, IS_HEAD, IS_REPLY, micros, rows_where
+from channelstats.tables.configuration import Counts, counts_at
+from channelstats.tables.directory import User, general_channels
+from channelstats.tables.first_posts import earliest
+
+_T = TypeVar("_T")
+
+AUTHOR: Final = "slack_uid"
+CHANNEL: Final = "slack_cid"
+
+MOST_FOLLOWED: Final = 10_000
+"""Questions that are followed for a number of one period, which takes a second."""
+
+READS_ALONG: Final = frozenset(
+    {"eyes", "heavy_plus_sign", "plus", "plus1", "plusone", "raising_hand", "raised_hand", "hand"}
+    | {"same", "following", "bookmark", "point_up", "this", "question", "me_too", "metoo"}
+)
+"""Emoji of a reaction to a question that is no answer: one would like to know it too."""
+
+REACTED: Final = "reaction_count"
+REPLIED: Final = "reply_count"
+
+_SKIN_TONE: Final = "::skin-tone-[0-9](?:-[0-9])?$"
+_FIRST_POSTS: Final = pl.Schema({"slack_uid": ID, "ts": pl.Int64(), "slack_cid": ID})
+
+_AT_ONCE: Final = 500_000
+"""Messages whose answers are looked for together: that needs several times their memory."""
+
+
+class KnownPeople(msgspec.Struct, frozen=True):
+    """IDs: users who are ``known``, the active ``accounts`` that a list of them has, the
+    ``members`` among them (see `User.is_member`), those from ``outside``, and who ``joined`` the
+    workspace while messages are known.
+    """
+
+    known: frozenset[str] = frozenset()
+    accounts: frozenset[str] = frozenset()
+    members: frozenset[str] = frozenset()
+    outside: frozenset[str] = frozenset()
+    joined: frozenset[str] = frozenset()
+
+    @classmethod
+    def among(cls, users: Mapping[str, User], joined: frozenset[str]) -> Self:
+        return cls(
+            frozenset(users),
+            frozenset(uid for uid, user in users.items() if not (user.deleted or user.unlisted)),
+            frozenset(uid for uid, user in users.items() if user.is_member),
+            frozenset(uid for uid, user in users.items() if user.is_stranger),
+            joined,
+        )
+
+
+class Facts:
+    """Of everything that was read. Tables are made when they are first asked for."""
+
+    def __init__(self, inputs: Inputs, options: Options) -> None:
+        self.inputs = inputs
+        self.options = options
+        users = inputs.users.values()
+        self.bots = frozenset(user.slack_uid for user in users if user.is_bot)
+        """Users known as such."""
+        self.recorded = inputs.messages.select(
+            pl.exclude(REPLIES),
+            is_bot=bot_expression(self.bots),
+            is_reply=IS_REPLY,
+            counts=options.counting.counted(self.bots),
+        )
+        """Everything that is stored, deleted messages and those that do not count too."""
+
+    @property
+    def history(self) -> History:
+        """The dates that messages are known of."""
+        return self.inputs.history
+
+    @cached_property
+    def people(self) -> KnownPeople:
+        general = general_channels(self.inputs.channels)
+        joins = pl.col("subtype").is_in(JOINED) & pl.col(CHANNEL).is_in(sorted(general))
+        joined = rows_where(self.recorded, joins & ~pl.col("deleted"))[AUTHOR]
+        return KnownPeople.among(self.inputs.users, frozenset(joined.drop_nulls().unique()))
+
+    def slice(self, period: Period, channels: tuple[str, ...] = (), person: str = "") -> "Slice":
+        """Of these days, and in them of channels (IDs; none for all) and of a person, or all."""
+        return Slice(self, period, channels, person)
+
+    # ── tables ───────────────────────────────────────────────────────────────────────────────────
+
+    @cached_property
+    def messages(self) -> pl.DataFrame:
+        return rows_where(self.recorded, pl.col("counts")).with_row_index("row")
+
+    @cached_property
+    def _local_times(self) -> LocalTimes:
+        first, last = self.messages.select(
+            first=pl.col("ts").min().fill_null(0) // 1_000_000,
+            last=pl.col("ts").max().fill_null(0) // 1_000_000 + 1,
+        ).row(0)
+        return LocalTimes(self.inputs.users, self.options, first, last)
+
+    @property
+    def zones(self) -> pl.DataFrame:
+        """Everybody with a time zone: `slack_uid`, `tz`."""
+        return self._local_times.zones
+
+    @cached_property
+    def timed(self) -> pl.DataFrame:
+        return self._local_times.added_to(self.messages)
+
+    @cached_property
+    def workdays(self) -> pl.DataFrame:
+        return self.timed.filter(pl.col("local_weekday") < 5)
+
+    @cached_property
+    def moves(self) -> pl.DataFrame:
+        is_move = pl.col("subtype").is_in(JOINED | LEFT) & ~pl.col("is_bot") & ~pl.col("deleted")
+        return self.recorded.filter(is_move)
+
+    @cached_property
+    def reactions(self) -> pl.DataFrame:
+        reactions = (
+            self.messages.lazy()
+            .select("row", "ts", CHANNEL, AUTHOR, "reactions")
+            .drop_nulls("reactions")
+            .explode("reactions")
+            .unnest("reactions")
+        )
+        if self.options.merge_skin_tones:
+            base = pl.col("emoji").cast(pl.String).str.replace(_SKIN_TONE, "").cast(ID)
+            reactions = reactions.with_columns(base).unique(maintain_order=True)
+        return reactions.collect()
+
+    @cached_property
+    def mentions(self) -> pl.DataFrame:
+        mentioning = self.messages.select("ts", CHANNEL, AUTHOR, mentioned="mentions")
+        return mentioning.drop_nulls("mentioned").explode("mentioned")
+
+    @cached_property
+    def replies(self) -> pl.DataFrame:
+        replies = self.messages.select("ts", CHANNEL, AUTHOR, parent="parent_user_id")
+        return replies.drop_nulls("parent").filter(pl.col("parent") != pl.col(AUTHOR))
+
+    @cached_property
+    def answers(self) -> pl.DataFrame:
+        """Everybody's replies: `slack_cid`, `thread_ts`, `replier`, `replied_at`."""
+        columns = {"replier": AUTHOR, "replied_at": "ts"}
+        replies = self.messages.lazy().filter("is_reply")
+        return replies.select(CHANNEL, "thread_ts", **columns).collect()
+
+    @cached_property
+    def conversations(self) -> pl.DataFrame:
+        top = self.messages.filter(~pl.col("is_reply")).select(
+            "row", "ts", CHANNEL, AUTHOR, "thread_ts", "question", is_head=IS_HEAD
+        )
+        first = pl.concat(map(self._first_replies, list(top.iter_slices(_AT_ONCE)) or [top]))
+        answering = ~pl.col("emoji").cast(pl.String).is_in(sorted(READS_ALONG))
+        wait = (pl.col("replied_at") - pl.col("ts")) // 1_000_000
+        top = top.with_columns(
+            _at_rows(first["row"], first["replied_at"], self.messages.height)
+            .gather(top["row"])
+            .alias("replied_at"),
+            is_noticed=self.reacted_to().gather(top["row"]),
+            is_heard=self.reacted_to(answering).gather(top["row"]),
+        )
+        is_answered = pl.col("replied_at").is_not_null()
+        return top.with_columns(
+            seconds=pl.when("is_head").then(wait),
+            unanswered=~(is_answered | pl.col("is_noticed")),
+            waiting=~(is_answered | pl.col("is_heard")),
+        ).drop("is_noticed", "is_heard")
+
+    def _first_replies(self, top: pl.DataFrame) -> pl.DataFrame:
+        answers = self.answers.lazy().rename({CHANNEL: "in_channel", "thread_ts": "ts"})
+        in_time = pl.col("ts").is_between(top["ts"].min(), top["ts"].max())
+        return (
+            top.lazy()
+            .select("row", "ts", CHANNEL, AUTHOR)
+            # Hardly two messages are of one time, so this takes less than by both.
+            .join(answers.filter(in_time), on="ts")
+            .filter(pl.col("in_channel") == pl.col(CHANNEL))
+            .filter(pl.col("replier") != pl.col(AUTHOR))
+            .group_by("row")
+            .agg(pl.col("replied_at").min())
+            .collect()
+        )
+
+    def reacted_to(self, reactions: pl.Expr | None = None) -> pl.Series:
+        """Of each message, whether somebody else reacted to it who is no bot, by any of these
+        ``reactions``.
+        """
+        by_others = (pl.col("reactor") != pl.col(AUTHOR)) & ~bot_expression(self.bots, "reactor")
+        by_others = by_others if reactions is None else by_others & reactions
+        rows = self.reactions.lazy().filter(by_others).select(pl.col("row").unique()).collect()
+        nothing = pl.repeat(False, self.messages.height, eager=True)
+        return nothing.scatter(rows.to_series(), True)
+
+    @cached_property
+    def first_posts(self) -> pl.DataFrame:
+        posts = self.inputs.first_posts
+        if posts is None:
+            return earliest(self.messages)
+        dropped = frozenset() if self.options.counting.include_bots else self.bots
+        first = pl.DataFrame(
+            {
+                "slack_uid": list(posts),
+                "ts": [post.message_id for post in posts.values()],
+                "slack_cid": [post.slack_cid for post in posts.values()],
+            },
+            dict.fromkeys(_FIRST_POSTS, pl.String),
+        )
+        first = first.filter(~pl.col(AUTHOR).is_in(list(dropped)))
+        return first.with_columns(micros("ts")).cast(_FIRST_POSTS)
+
+    def joins_before(self, period: Period) -> pl.DataFrame:
+        """Messages that people joined a channel before a period, as far as they were read."""
+        joined = pl.col("subtype").is_in(JOINED) & (pl.col("ts") < period.begin * 1_000_000)
+        return self.recorded.lazy().filter(joined).select(AUTHOR, CHANNEL, "ts").collect()
+
+    def followed(self, messages: pl.DataFrame) -> pl.DataFrame:
+        """Messages with their `outcome` in the talk around them, see `channelstats.facts.talk`."""
+        first, last = (
+            pl.lit(end, pl.Int64) for end in (messages["ts"].min(), messages["ts"].max())
+        )
+        around = pl.col("ts").is_between(first - BEFORE, last + FOLLOWED)
+        there = self.messages.filter(around).join(messages, on=CHANNEL, how="semi")
+        became = outcomes(messages, talk_of(there, self.answers))
+        return messages.join(became, on=[CHANNEL, "ts"], maintain_order="left")
+
+
+def _at_rows(rows: pl.Series, values: pl.Series, height: int) -> pl.Series:
+    """The values at their rows, null at all others."""
+    return pl.repeat(None, height, dtype=values.dtype, eager=True).scatter(rows, values)
+
+
+class Slice:
+    """The facts of a ``period``, of some channels and of a person, or of all."""
+
+    def __init__(
+        self, facts: Facts, period: Period, channels: tuple[str, ...] = (), person: str = ""
+    ) -> None:
+        self.facts, self.period = facts, period
+        self.channels, self.person = channels, person
+        self._whole: Slice | None = None
+        self._kept: dict[Any, Any] = {}
+
+    @property
+    def whole(self) -> "Slice":
+        """The same of everybody."""
+        if not self.person:
+            return self
+        if self._whole is None:
+            self._whole = Slice(self.facts, self.period, self.channels)
+        return self._whole
+
+    def within(self, whole: "Slice") -> "Slice":
+        """The same, whose `whole` is one that is there."""
+        self._whole = whole
+        return self
+
+    def days(self, period: Period) -> "Slice":
+        """The same choice of other days."""
+        return Slice(self.facts, period, self.channels, self.person)
+
+    def once(self, key: Any, make: Callable[[], _T]) -> _T:
+        """What is made of this slice, made when it is first asked for."""
+        if key not in self._kept:
+            self._kept[key] = make()
+        made: _T = self._kept[key]
+        return made
+
+    def table(self, name: str, person: str = AUTHOR) -> pl.DataFrame:
+        """The rows of a table of facts that are of the slice; ``person`` is the column that its
+        person is looked for in.
+        """
+        return self.once((name, person if self.person else ""), lambda: self._rows(name, person))
+
+    def _rows(self, name: str, person: str) -> pl.DataFrame:
+        if self.person:
+            return self.whole.table(name).filter(pl.col(person) == self.person)
+        rows = rows_where(getattr(self.facts, name), self.period.covers())
+        return rows_where(rows, pl.col(CHANNEL).is_in(self.channels)) if self.channels else rows
+
+    @property
+    def messages(self) -> pl.DataFrame:
+        return self.table("messages")
+
+    def top(self, count: str) -> pl.DataFrame:
+        """The messages with any of it, ranked: `count`, `ts`, `slack_cid`, `slack_uid`,
+        `thread_ts`.
+        """
+        number = pl.col(count).cast(pl.Int64).alias("count")
+        messages = self.messages.select(number, "ts", CHANNEL, AUTHOR, "thread_ts")
+        some = messages.filter(pl.col("count") > 0)
+        return some.sort(-pl.col("count"), "ts", CHANNEL)
+
+    def everything(self, name: str) -> pl.DataFrame:
+        """A table of the choice, of whatever time."""
+        rows: pl.DataFrame = getattr(self.facts, name)
+        if self.channels:
+            rows = rows.filter(pl.col(CHANNEL).is_in(self.channels))
+        return rows.filter(pl.col(AUTHOR) == self.person) if self.person else rows
+
+    @property
+    def counts(self) -> Counts:
+        """How many accounts there were on the last day."""
+        return counts_at(self.facts.inputs.counts, self.period.last)
+
+    @property
+    def history(self) -> History:
+        return self.facts.history
+
+    # ── newcomers ────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def own_first_posts(self) -> pl.DataFrame:
+        """First posts of people who are not from outside, of whatever time."""
+        is_outside = pl.col(AUTHOR).is_in(sorted(self.facts.people.outside))
+        return self.everything("first_posts").filter(~is_outside)
+
+    @property
+    def newcomers(self) -> pl.DataFrame:
+        """The first posts of those who are certainly new, and not from outside: of everybody where
+        enough is known from before the period, or else of who joined the workspace meanwhile.
+        """
+        first = self.own_first_posts.filter(self.period.covers())
+        if self.history.knows_newcomers(self.period):
+            return first
+        return first.filter(pl.col(AUTHOR).is_in(sorted(self.facts.people.joined)))
+
+    @property
+    def knows_newcomers(self) -> bool:
+        """Whether it can be told who is new, or at least who some of them are."""
+        return self.history.knows_newcomers(self.period) or self.newcomers.height > 0
+
+    # ── answers ──────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def questions_left(self) -> pl.DataFrame | None:
+        """Questions that nobody answered; None where too many would have to be followed."""
+        return self.once("questions left", self._questions_left)
+
+    def _questions_left(self) -> pl.DataFrame | None:
+        asked = self.table("conversations").filter("waiting", "question")
+        if asked.height > MOST_FOLLOWED:
+            return None
+        return self.facts.followed(asked).filter(pl.col("outcome").is_in(UNANSWERED))
+
+    def noticed(self, messages: pl.DataFrame) -> pl.DataFrame:
+        """Those of messages that somebody else reacted or replied to: to a reply, later in its
+        thread.
+        """
+        facts, place = self.facts, (CHANNEL, "thread_ts")
+        replies = messages.filter("is_reply").select(*place, "ts", AUTHOR, "row")
+        after = facts.answers.join(replies.select(place).unique(), on=place, how="semi")
+        later = replies.join(after, on=place).filter(
+            (pl.col("replied_at") > pl.col("ts")) & (pl.col("replier") != pl.col(AUTHOR))
+        )
+        answered = facts.conversations.filter(pl.col("replied_at").is_not_null())
+        rows = pl.concat([later["row"], answered["row"]]).unique()
+        is_noticed = pl.col("row").is_in(rows.implode()) | facts.reacted_to().gather(
+            messages["row"]
+        )
+        return messages.filter(is_noticed)
+
+    @property
+    def unlisted_reactions(self) -> int:
+        """Reactions of which Slack does not say who gave them, as it lists only some of many."""
+        listed = pl.col("reactions").list.len().fill_null(0).cast(pl.Int64)
+        missing = (pl.col("reaction_count") - listed).clip(0).sum()
+        return int(self.messages.select(missing).item())

@@ -1,0 +1,175 @@
+"""The messages that a figure counts, as a list of links; of their text nothing is known.
+
+Rule: what a bar, a cell or a number counts is what its list has.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from typing import Final, NamedTuple, TypeAlias
+
+import polars as pl
+
+from channelstats.counting import JOINED, LEFT
+from channelstats.stats.activity import HOURS, WEEKDAYS
+from channelstats.stats.conversation import STARTS_THREAD
+from channelstats.stats.measures import Measures
+from channelstats.stats.messages import REACTED, REPLIED
+from channelstats.tables.columns import IS_HEAD
+from channelstats.pages import figures
+from channelstats.pages.components import date_cells, message_cells, table
+from channelstats.pages.hours import HOUR_NAMES
+from channelstats.pages.loading import ViewRequest
+from channelstats.pages.model import ChoiceError, Page, Section
+from channelstats.pages.threads import WAIT_LABELS, WAIT_STEPS
+
+MOST_LISTED: Final = 10_000
+
+Pick: TypeAlias = Callable[[Measures], pl.DataFrame]
+
+
+class Selection(NamedTuple):
+    """``title`` says which messages of a choice ``pick`` takes."""
+
+    title: str
+    pick: Pick
+
+
+def view(request: ViewRequest) -> Page:
+    found_by = selection(request.choice.only)
+    if found_by is None:
+        raise ChoiceError("only: expected a selection of messages, like threads or monday-09-00")
+    picked = request.listable(found_by.pick(request.scope.now))
+    found = picked.sort("ts", "slack_cid", descending=[True, False]).head(MOST_LISTED)
+    rows = found.select(
+        message=message_cells("slack_cid", "ts", "thread_ts"),
+        channel="slack_cid",
+        person="slack_uid",
+        words="word_count",
+        replies=REPLIED,
+        reactions=REACTED,
+        files="file_count",
+        date=date_cells(found, request.scope.now.period.zone),
+    )
+    more = f"Only the newest {MOST_LISTED:,} of {picked.height:,} messages are listed."
+    titles = {"person": figures.BY, "replies": figures.REPLIES_IN_THREAD}
+    return request.page(
+        f"{found_by.title}, newest first.",
+        # Which ones is in the title of the table, as a phone shows no sentence about the page.
+        Section.of(table("messages", found_by.title, rows, titles)),
+        notes=(more,) if picked.height > MOST_LISTED else (),
+        compares=False,
+    )
+
+
+_EMOJI: Final = "emoji-"
+"""What a selection of the messages with an emoji begins with; its name follows."""
+
+
+def selection(name: str) -> Selection | None:
+    """The selection of that name; None for none."""
+    if not name.startswith(_EMOJI):
+        return SELECTIONS.get(name)
+    emoji = name.removeprefix(_EMOJI)
+    return Selection(f"Messages with the reaction :{emoji}:", _with_emoji(emoji))
+
+
+def emoji_selection(emoji: str) -> str:
+    """The name of the selection of the messages with an emoji."""
+    return f"{_EMOJI}{emoji}"
+
+
+def selection_of(*labels: str) -> str:
+    """The name of the selection that these labels are called by: `monday-09-00`; "" for none."""
+    name = _slug(*labels)
+    return name if name in SELECTIONS else ""
+
+
+# ── which ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _which(of: pl.Expr) -> Pick:
+    return lambda measures: measures.messages.filter(of)
+
+
+def _moves(subtypes: frozenset[str]) -> Pick:
+    return lambda of: of.period_messages.moves.filter(pl.col("subtype").is_in(subtypes))
+
+
+def _answers(of: Measures) -> pl.DataFrame:
+    """By others in threads of the person, or of anybody."""
+    by_others = of.whole.messages.filter(pl.col("parent_user_id") != pl.col("slack_uid"))
+    return by_others.filter(pl.col("parent_user_id") == of.person) if of.person else by_others
+
+
+def _local(which: pl.Expr) -> Pick:
+    return lambda of: of.period_messages.with_local_times.filter(which)
+
+
+def _waited(least: float, below: float) -> Pick:
+    """Heads whose first reply by somebody else took so many seconds."""
+
+    def pick(of: Measures) -> pl.DataFrame:
+        waits = of.waits.filter(pl.col("seconds").is_between(least, below, closed="left"))
+        return of.messages.join(waits, on=("slack_cid", "ts"), how="semi")
+
+    return pick
+
+
+def _never_answered(of: Measures) -> pl.DataFrame:
+    return of.messages.filter(IS_HEAD).join(of.waits, on=("slack_cid", "ts"), how="anti")
+
+
+def _with_emoji(emoji: str) -> Pick:
+    def pick(of: Measures) -> pl.DataFrame:
+        reactions = of.period_messages.reactions.filter(pl.col("emoji").cast(pl.String) == emoji)
+        return of.period_messages.messages[reactions["row"].unique(maintain_order=True)]
+
+    return pick
+
+
+def _all() -> Mapping[str, Selection]:
+    found = {
+        "": Selection("Messages of people", lambda of: of.messages),
+        "threads": Selection("Messages with replies", _which(STARTS_THREAD)),
+        "replies": Selection("Replies in threads", _which(pl.col("is_reply"))),
+        "answers": Selection("Replies in threads that others started", _answers),
+        "given": Selection(
+            "Replies in threads that others started",
+            _which(pl.col("parent_user_id") != pl.col("slack_uid")),
+        ),
+        "answered": Selection("Messages that others replied to", _waited(0, float("inf"))),
+        "noticed": Selection("Messages that others replied or reacted to", lambda of: of.noticed),
+        "reacted": Selection("Messages with reactions", _which(pl.col(REACTED) > 0)),
+        "files": Selection("Messages with files", _which(pl.col("file_count") > 0)),
+        "joined": Selection("Messages about joining a channel", _moves(JOINED)),
+        "left": Selection("Messages about leaving a channel", _moves(LEFT)),
+    }
+    bounds = pairwise((0, *WAIT_STEPS, float("inf")))
+    for label, (least, below) in zip(WAIT_LABELS, bounds, strict=False):
+        found[_slug(label)] = Selection(
+            f"Messages whose first reply by others took {label}", _waited(least, below)
+        )
+    found[_slug(WAIT_LABELS[-1])] = Selection(
+        "Messages with a thread that others never replied in", _never_answered
+    )
+    is_hour = {
+        name: pl.col("local_hour") == hour for hour, name in zip(HOURS, HOUR_NAMES, strict=True)
+    }
+    is_day = {name: pl.col("local_weekday") == day for day, name in enumerate(WEEKDAYS)}
+    for clock, hour in is_hour.items():
+        found[_slug(clock)] = Selection(f"Messages written from {clock}", _local(hour))
+    for name, day in is_day.items():
+        found[_slug(name)] = Selection(f"Messages written on a {name}", _local(day))
+        for clock, hour in is_hour.items():
+            title = f"Messages written on a {name} from {clock}"
+            found[_slug(name, clock)] = Selection(title, _local(day & hour))
+    return found
+
+
+def _slug(*labels: str) -> str:
+    return "-".join(re.sub(r"\W+", "-", label.lower()).strip("-") for label in labels)
+
+
+SELECTIONS: Final[Mapping[str, Selection]] = _all()
+"""By their names in addresses. Hours and weekdays are of the authors' local time."""

@@ -1,0 +1,288 @@
+"""Reports: pages of the dashboard on one sheet, for a file or a mail.
+
+Rule: a report says nothing that the dashboard does not say of the same days; of long tables it has
+the first rows.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import date
+from enum import StrEnum
+from typing import Final
+from urllib.parse import urlencode
+
+import msgspec
+
+from channelstats.days import day_text, period_text
+from channelstats.pages.document import report
+from channelstats.facts.reading import Options, load_inputs
+from channelstats.stats.measures import Measures, SmallGroups
+from channelstats.facts.periods import Period
+from channelstats.tables import Tables
+from channelstats.tables.messages import Progress
+from channelstats.pages.date_notes import NO_NOTES, DateNotes
+from channelstats.pages.loading import DashboardData, ViewRequest, of_pages, reach_of
+from channelstats.pages.marked import ASSIGNED_BY, NO_MARKS, MarkedItems
+from channelstats.pages.model import (
+    ALL_VIEWS,
+    CHANNEL,
+    PERSON,
+    Choice,
+    ChoiceError,
+    Heat,
+    Kind,
+    Line,
+    Page,
+    Part,
+    Section,
+    Span,
+    Table,
+    Text,
+    Tiles,
+)
+from channelstats.pages.queue import ITEM
+from channelstats.pages.registry import view_of
+
+ROWS: Final = 20
+"""Of a table in a report; the dashboard, JSON, CSV and Parquet have all of them."""
+
+
+class ReportKind(StrEnum):
+    GLOBAL = "global"
+    BRIEF = "brief"
+    CHANNEL = "channel"
+    USER = "user"
+
+
+_NOT_REPORTED: Final = (ITEM, ASSIGNED_BY)
+
+_VIEWS: Final = {
+    ReportKind.GLOBAL: ("overview", "threads", "reactions"),
+    ReportKind.BRIEF: ("overview",),
+    ReportKind.CHANNEL: (CHANNEL,),
+    ReportKind.USER: (PERSON,),
+}
+"""The pages that a report consists of."""
+
+
+class ReportRequest(msgspec.Struct, frozen=True):
+    """A report: of which kind and, for a channel or a user, on which ID. Whoever joins
+    ``optin_channel`` gets reports on themselves; in ``help_channel`` people may ask;
+    ``dashboard_url`` is where the dashboard is.
+    """
+
+    kind: ReportKind
+    subject: str = ""
+    optin_channel: str = ""
+    help_channel: str = ""
+    dashboard_url: str = ""
+
+    @property
+    def name(self) -> str:
+        """What its files are called."""
+        return f"{self.kind}-{self.subject}" if self.subject else str(self.kind)
+
+    @property
+    def title(self) -> Line:
+        if self.kind is ReportKind.CHANNEL:
+            return ("Report on ", Span(self.subject, Kind.CHANNEL))
+        if self.kind is ReportKind.USER:
+            return ("Report for ", Span(self.subject, Kind.PERSON))
+        return ("Workspace report",)
+
+    def choice(self, period: Period) -> Choice:
+        """What it is on, of these days."""
+        channel = self.subject if self.kind is ReportKind.CHANNEL else ""
+        person = self.subject if self.kind is ReportKind.USER else ""
+        return Choice(period.start, period.last, channel, person)
+
+
+@dataclass(frozen=True)
+class ReportData:
+    """What the reports of a period are made of, read once for all of them. ``made_at`` is in
+    seconds since the epoch; ``newest`` is the date of the newest message of all, None where there
+    is none; ``marks`` are what was said of things to do, ``notes`` of dates; ``counted_with`` are
+    the options of the document where they differ.
+    """
+
+    data: DashboardData
+    made_at: int
+    smallest_group: int = 1
+    newest: date | None = None
+    marks: MarkedItems = field(default_factory=lambda: NO_MARKS)
+    counted_with: Options | None = None
+    notes: DateNotes = field(default_factory=lambda: NO_NOTES)
+
+    @property
+    def period(self) -> Period:
+        return self.data.period
+
+    @property
+    def now(self) -> Measures:
+        return self.data.whole.now
+
+    @property
+    def before(self) -> Measures:
+        return self.data.whole.before
+
+    @property
+    def groups(self) -> SmallGroups:
+        return SmallGroups(self.now, self.smallest_group)
+
+    def request(self, wanted: ReportRequest) -> ViewRequest:
+        """What is asked of a view.
+
+        :raises ChoiceError: it is on a group that is too small
+        """
+        choice = wanted.choice(self.period)
+        return ViewRequest(_VIEWS[wanted.kind][0], self.data, choice, self.smallest_group)
+
+    def page(self, view: str, wanted: ReportRequest) -> Page:
+        """That view of what a report is on.
+
+        :raises ChoiceError: it is on a group that is too small
+        """
+        choice, smallest = wanted.choice(self.period), self.smallest_group
+        return view_of(
+            view,
+            self.data,
+            choice,
+            smallest_group=smallest,
+            marks=self.marks,
+            notes=self.notes,
+        )
+
+    def document(self) -> bytes:
+        """The document of the period as JSON, as far as it may be shown."""
+        of, smallest = self.data, self.smallest_group
+        options = self.counted_with or of.options
+        return report(
+            of.inputs, of.period, options, generated_at=self.made_at, smallest_group=smallest
+        )
+
+
+async def load_report_data(
+    tables: Tables,
+    period: Period,
+    options: Options,
+    *,
+    now: int,
+    smallest_group: int = 1,
+    refresh: bool = False,
+    progress: Progress | None = None,
+) -> ReportData:
+    """Read what the reports of a period are made of. ``now`` is in seconds since the epoch; for
+    ``refresh`` see `load_inputs`; ``progress`` is told of dates read, and of all.
+    """
+    # As many days as the dashboard has.
+    inputs = await load_inputs(
+        tables, period, options, progress, reach=reach_of(period), refresh=refresh
+    )
+    data = DashboardData(inputs, period, of_pages(options), period.start.weekday())
+    newest = max(await tables.messages.days(), default=None)
+    day = None if newest is None else date.fromisoformat(newest)
+    marks, notes = await tables.marks.all(), await tables.configuration.notes()
+    return ReportData(data, now, smallest_group, day, marks, options, notes)
+
+
+# ── the page ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def report_on(wanted: ReportRequest, of: ReportData) -> Page:
+    """The whole report; ``of`` serves for many."""
+    try:
+        first, *others = (of.page(view, wanted) for view in _VIEWS[wanted.kind])
+    except ChoiceError as error:
+        return sheet(wanted, of, Text(((f"{error}.",),)))
+    more = (section for page in others for section in _sections_of(page))
+    notes = (*first.notes, *(note for page in others for note in page.notes))
+    found = sheet(
+        wanted, of, *first.lead, sections=(*map(_short, first.sections), *map(_short, more))
+    )
+    return msgspec.structs.replace(found, notes=tuple(dict.fromkeys((*notes, *found.notes))))
+
+
+def sheet(
+    wanted: ReportRequest, of: ReportData, *lead: Part, sections: tuple[Section, ...] = ()
+) -> Page:
+    """A page on what a report is on, with what there is to know about it."""
+    period, choice, address = of.period, wanted.choice(of.period), ""
+    if wanted.dashboard_url:
+        asked = {"from": period.start.isoformat(), "to": period.last.isoformat()}
+        about = {CHANNEL: choice.channel, PERSON: choice.person}
+        asked |= {name: subject for name, subject in about.items() if subject}
+        address = f"{wanted.dashboard_url}?{urlencode(asked)}"
+    about_it = tuple(about_lines(wanted, of))
+    asking = (Section("About this report", (Text(about_it),)),) if about_it else ()
+    return Page(
+        name=wanted.name,
+        title=wanted.title,
+        choice=choice,
+        before=(period.previous.start, period.previous.last),
+        period=period_text(period.start, period.last),
+        lead=(*lead, *(Text(((note,),)) for note in coverage(of))),
+        sections=(*sections, *asking),
+        dashboard=address,
+    )
+
+
+def _sections_of(page: Page) -> Iterator[Section]:
+    """A page as sections, of which the first one has its figures."""
+    yield Section(ALL_VIEWS[page.name], (Tiles(page.tiles),))
+    yield from page.sections
+
+
+def _short(section: Section) -> Section:
+    """With the first rows of its tables; the numbers of a heat map stand with it."""
+    if isinstance(section.chart, Heat):
+        return msgspec.structs.replace(section, parts=(section.chart,))
+    return msgspec.structs.replace(section, parts=tuple(map(_first_rows, section.parts)))
+
+
+def _first_rows(part: Part) -> Part:
+    if not isinstance(part, Table):
+        return part
+    rows, title = part.rows.head(ROWS), part.title
+    if part.rows.height > ROWS:
+        title = f"{title}, the first {ROWS} of {part.rows.height:,}"
+    return msgspec.structs.replace(
+        part.without(*_NOT_REPORTED), rows=rows.drop(_NOT_REPORTED, strict=False), title=title
+    )
+
+
+def coverage(of: ReportData) -> Iterator[str]:
+    """Why nothing is compared, where it is not, and where the newest messages are, where there are
+    none in these days.
+    """
+    history, period = of.data.inputs.history, of.period
+    if not of.data.whole.is_meaningful:
+        known = f"since {history.first}"
+        if history.last is not None and history.last < period.last:
+            known = f"up to {history.last}"
+        yield f"Messages are known {known}: nothing is compared with the period before."
+    if not of.now.messages.height and of.newest is not None and of.newest < period.start:
+        last = Period(of.newest, 1, period.zone).ending_with(period.days)
+        yield (
+            f"The newest message of the workspace is of {day_text(last.last)}; as many days up to "
+            f"it are from {last.start} to {last.last}."
+        )
+
+
+def about_lines(wanted: ReportRequest, of: ReportData) -> Iterator[Line]:
+    """Why one gets a report, and where to ask."""
+    if wanted.kind is ReportKind.USER:
+        joined: str | Span = "the channel for personal reports"
+        if wanted.optin_channel:
+            joined = _channel_called(wanted.optin_channel, of)
+        yield ("You get this because you are in ", joined, ". Leave it to stop getting them.")
+    if wanted.help_channel:
+        where = _channel_called(wanted.help_channel, of)
+        yield ("Questions about this report? Ask in ", where, ".")
+
+
+def _channel_called(name: str, of: ReportData) -> str | Span:
+    """A channel of a name or an ID; the name alone where there is none."""
+    channels = of.data.inputs.channels
+    found = (cid for cid, known in channels.items() if name in (cid, known.name))
+    cid = next(found, "")
+    return Span(cid, Kind.CHANNEL) if cid else f"#{name}"
