@@ -27,15 +27,15 @@ from bench import machine
 from bench.channelstats.cost import Row, Work, alone, median, print_report, say
 from channelstats.counting import Counting
 from channelstats.days import DAY, midnight
-from channelstats.settings import load as load_settings
 from channelstats.facts import Options
 from channelstats.facts.periods import Now
-from channelstats.tables import Tables
-from channelstats.tables.columns import MESSAGES, DayFiles
-from channelstats.tables.directory import Channel, FirstPost, User
 from channelstats.pages.loading import load
 from channelstats.pages.model import TO_DO, VIEWS, Choice
 from channelstats.pages.registry import view_of
+from channelstats.settings import load as load_settings
+from channelstats.tables import Tables
+from channelstats.tables.columns import MESSAGES, DayFiles
+from channelstats.tables.directory import Channel, FirstPost, User
 from channelstats.web.filters import PRESETS, asked
 from channelstats.web.pages import Visit, view_page
 from channelstats.web.preparing import prepare

@@ -17,8 +17,8 @@ from bench.channelstats import made_up
 from bench.channelstats.cost import Row, Work, alone, median, say
 from channelstats.demo.workspace import Size
 from channelstats.facts import Inputs, Options, Period
-from channelstats.pages.document import report
 from channelstats.facts.reading import REPLIES, dates_of
+from channelstats.pages.document import report
 from channelstats.tables.columns import MESSAGES, DayFiles, joined
 from channelstats.tables.configuration import Counts
 from channelstats.tables.first_posts import earliest, posts_of

@@ -9,13 +9,13 @@ from zoneinfo import ZoneInfo
 
 from channelstats.commands import COMMANDS
 from channelstats.commands.context import make_parser
-from channelstats.render.reports import tables_of
-from channelstats.settings import OPTIONS, Option, show_value
 from channelstats.facts import Inputs, Options, Period
-from channelstats.tables.columns import MESSAGES
 from channelstats.pages import goals
 from channelstats.pages.loading import DashboardData
 from channelstats.pages.reports import ReportData, ReportKind, ReportRequest
+from channelstats.render.reports import tables_of
+from channelstats.settings import OPTIONS, Option, show_value
+from channelstats.tables.columns import MESSAGES
 
 EXPLAINED: Final = {
     "import-export": "getting-started.md#import-it",

@@ -15,9 +15,9 @@ from docs._ext import pages
 
 from channelstats.commands import COMMANDS, ListedCommand
 from channelstats.commands.context import make_parser
+from channelstats.pages.model import ALL_VIEWS
 from channelstats.settings import OPTIONS, PREFIX, load
 from channelstats.settings.sources import OTHER_VARIABLES
-from channelstats.pages.model import ALL_VIEWS
 from support.paths import ROOT
 
 PAGES = {path.stem: path for path in sorted((ROOT / "docs" / "channelstats").glob("*.md"))}

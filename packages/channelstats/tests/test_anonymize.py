@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from channelstats.anonymize import Pseudonyms, copy_anonymized
-from channelstats.identifiers import is_channel_id, is_user_id
 from channelstats.facts import Options, Period
+from channelstats.identifiers import is_channel_id, is_user_id
 from channelstats.tables.message_row import MessageRow, encode_json
 from support.channelstats.house import NOW, House, decoded, house
 from support.channelstats.inputs import wanted

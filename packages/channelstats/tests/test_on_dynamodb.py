@@ -11,9 +11,9 @@ import boto3
 import pytest
 
 from channelstats.cli import main
+from channelstats.pages.model import VIEWS
 from channelstats.tables import Tables
 from channelstats.tables.items import HASH_KEYS
-from channelstats.pages.model import VIEWS
 from support import dynamo_servers
 from support.channelstats.dashboard import dashboard
 from support.channelstats.house import EXAMPLE, NOW, UTC, House, house

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from channelstats.cli import main
+from channelstats.pages.model import VIEWS
 from channelstats.tables import Tables
 from channelstats.tables.items import HASH_KEYS
-from channelstats.pages.model import VIEWS
 from support.channelstats.dashboard import dashboard
 from support.channelstats.house import EXAMPLE, NOW, UTC, House, house
 from support.clocks import ManualClock

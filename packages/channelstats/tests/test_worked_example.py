@@ -13,9 +13,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from channelstats.render.words import number_text
 from channelstats.facts import Options, Period
-from channelstats.stats.rankings import members_at_ends
+from channelstats.pages.loading import Members
+from channelstats.render.words import number_text
 from keytables import Item
 from support.channelstats.house import EXAMPLE, NOW, UTC, House, decoded, house
 
@@ -681,13 +681,13 @@ def test_member_changes() -> None:
         name: int(Period(date.fromisoformat(name), 1, UTC).begin)
         for name in ("2024-03-03", "2024-03-08", "2024-03-09", "2024-03-16")
     }
-    assert members_at_ends([(at["2024-03-09"], 3), (at["2024-03-16"], 3)], w2) == (3, 3)
-    samples = [
+    assert Members((), ((at["2024-03-09"], 3), (at["2024-03-16"], 3))).at_ends(w2) == (3, 3)
+    samples = (
         (at["2024-03-03"] + 3600, 11),
         (at["2024-03-08"] + 23 * 3600, 14),
         (at["2024-03-09"] + 2 * 3600, 15),
-    ]
-    assert members_at_ends(samples, w1) == (11, 15)
+    )
+    assert Members((), samples).at_ends(w1) == (11, 15)
 
 
 async def test_the_report_has_a_time_zone_of_its_own(example: House) -> None:

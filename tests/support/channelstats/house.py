@@ -13,12 +13,12 @@ import orjson
 import polars as pl
 
 from channelstats.counting import Counting
+from channelstats.facts import Options, Period
+from channelstats.facts.reading import load_inputs
 from channelstats.ingest.export_import import ExportImport, ImportOptions, ImportResult
 from channelstats.ingest.runs import OnEvent, ignore_event
-from channelstats.slack.export import Export
-from channelstats.facts import Options, Period
 from channelstats.pages.document import report
-from channelstats.facts.reading import load_inputs
+from channelstats.slack.export import Export
 from channelstats.tables import Tables
 from channelstats.tables.items import HASH_KEYS, table
 from keytables import Engine, Item, TableHandle

@@ -7,12 +7,12 @@ import msgspec
 
 from channelstats.counting import Counting
 from channelstats.days import Calendar
+from channelstats.facts import Inputs, Options, Period
 from channelstats.ingest.merging import merge_messages
 from channelstats.ingest.rows import Origin, channel_of, counts_of, row_of, user_of
 from channelstats.slack.export import ExportChannel
 from channelstats.slack.export_layout import ChannelKind
 from channelstats.slack.objects import SlackChannel, SlackMessage, SlackUser
-from channelstats.facts import Inputs, Options, Period
 from channelstats.tables.columns import frame_of
 from channelstats.tables.message_row import item_of
 from support.channelstats.house import UTC

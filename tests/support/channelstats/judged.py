@@ -20,17 +20,17 @@ import msgspec
 
 from channelstats.counting import Counting
 from channelstats.days import Calendar
-from channelstats.ingest.rows import Origin, latest, row_of
-from channelstats.slack.objects import SlackMessage
 from channelstats.facts import Inputs, Options, Period
 from channelstats.facts.periods import History
-from channelstats.tables.columns import frame_of
-from channelstats.tables.directory import Channel
-from channelstats.tables.message_row import item_of
+from channelstats.ingest.rows import Origin, latest, row_of
 from channelstats.pages.loading import DashboardData
 from channelstats.pages.model import TO_DO, Choice
 from channelstats.pages.queue import QUEUE
 from channelstats.pages.registry import view_of
+from channelstats.slack.objects import SlackMessage
+from channelstats.tables.columns import frame_of
+from channelstats.tables.directory import Channel
+from channelstats.tables.message_row import item_of
 
 TALKS: Final = Path(__file__).with_name("talks.txt")
 STYLES: Final = {"free": 9, "course": 10, "spanish": 7, "pro": 9}

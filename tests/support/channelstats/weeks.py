@@ -6,11 +6,11 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from channelstats.facts import Options, Period
+from channelstats.pages.reports import ReportData, ReportKind, ReportRequest, load_report_data
+from channelstats.pages.stored_document import document_of
 from channelstats.render.names import Directory, load
 from channelstats.render.reports import Form, render
-from channelstats.facts import Options, Period
-from channelstats.pages.stored_document import document_of
-from channelstats.pages.reports import ReportData, ReportKind, ReportRequest, load_report_data
 from support.channelstats.house import EXAMPLE, NOW, UTC, house
 from support.clocks import ManualClock
 

@@ -7,16 +7,19 @@ from typing import Any
 
 import pytest
 
+from channelstats.facts import Options, Period
 from channelstats.ingest.export_import import ImportOptions
 from channelstats.ingest.people import home_teams, most_are_of, one_id_each, people_of
-from channelstats.render.names import Directory
-from channelstats.slack.objects import GridUser, SlackUser
-from channelstats.facts import Options, Period
-from channelstats.tables.directory import User
-from channelstats.tables.exclusion import forget_person
-from channelstats.pages import figures, queue
+from channelstats.metrics import registry
+from channelstats.metrics.query import measured
+from channelstats.metrics.volume import volume
+from channelstats.pages import queue
 from channelstats.pages.loading import ViewRequest, load
 from channelstats.pages.model import Choice
+from channelstats.render.names import Directory
+from channelstats.slack.objects import GridUser, SlackUser
+from channelstats.tables.directory import User
+from channelstats.tables.exclusion import forget_person
 from support.channelstats.house import UTC, House
 from support.channelstats.workspace import Raw, write_zip
 
@@ -231,9 +234,8 @@ async def test_members_who_posted_are_a_share_of_the_members(empty: House, tmp_p
     period = Period(date(2023, 11, 12), 7, UTC)
     data = await load(empty.tables, Choice(period.start, period.last), Options())
     now = data.whole.now
-    assert (now.volume.posters, now.volume.member_posters, now.volume.members) == (4, 3, 4)
-    assert figures.POSTING.measure(now) == 75
-    assert now.statistics["% posting"] == 60  # 3 of the 5 accounts that the list has
+    assert measured(now, registry.POSTERS, registry.POSTING) == [4, 75]
+    assert volume(now).share_of_accounts == 60  # 3 of the 5 accounts that the list has
     names = Directory.of_rows(data.inputs.users, data.channels)
     assert (names.person("U9"), names.person("U1")) == ("nina (external)", "u1")
 
@@ -269,9 +271,9 @@ async def test_who_is_new_is_known_by_a_long_history_or_by_a_join_to_the_general
     data = await load(empty.tables, choice, Options())
     found = set(data.whole.now.newcomers["slack_uid"])
     assert found == ({"U3"} if not days_before else {"U2", "U3"})
-    assert figures.FIRST_TIME.measure(data.whole.now) == len(found)
+    assert measured(data.whole.now, registry.FIRST_TIME) == [len(found)]
     before = data.whole.before
-    assert figures.FIRST_TIME.measure(before) == (0 if days_before else None)
+    assert measured(before, registry.FIRST_TIME) == [0 if days_before else None]
 
 
 async def test_people_who_are_gone_are_not_to_be_welcomed(empty: House, tmp_path: Path) -> None:

@@ -9,12 +9,12 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from channelstats.counting import Counting
-from channelstats.render.names import Directory, load
-from channelstats.render.reports import Form, render
-from channelstats.render.slack import MOST_BLOCKS, MOST_CHARACTERS
 from channelstats.facts import Options, Period
 from channelstats.pages.model import ChoiceError
 from channelstats.pages.reports import ReportKind, ReportRequest, load_report_data
+from channelstats.render.names import Directory, load
+from channelstats.render.reports import Form, render
+from channelstats.render.slack import MOST_BLOCKS, MOST_CHARACTERS
 from support.channelstats.house import UTC, house
 from support.channelstats.random_workspace import Maker, settings
 from support.channelstats.workspace import write_zip

@@ -9,10 +9,17 @@ import msgspec
 import polars as pl
 import pytest
 
+from channelstats.metrics.table import (
+    Column,
+    Kind,
+    Table,
+)
+from channelstats.pages.loading import DashboardData
+from channelstats.pages.model import (
+    VIEWS,
+)
 from channelstats.render.data import SCHEMA_VERSION, csv_bytes, csv_of, json_of
 from channelstats.render.names import Directory
-from channelstats.pages.loading import DashboardData
-from channelstats.pages.model import VIEWS, Column, Kind, Table
 from support.channelstats.house import UTC
 from support.channelstats.pages import Looked, look, random_workspace
 

@@ -7,12 +7,14 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
+from channelstats.metrics.quantities import Quantity, change, not_compared
+from channelstats.metrics.table import (
+    Kind,
+)
+from channelstats.pages.reports import ReportKind, ReportRequest
 from channelstats.render.names import Directory, emoji_sign
 from channelstats.render.slack import content_of
 from channelstats.render.words import change_words
-from channelstats.metrics.quantities import Quantity, change, not_compared
-from channelstats.pages.model import Kind
-from channelstats.pages.reports import ReportKind, ReportRequest
 from support.channelstats.weeks import Week
 
 A, CGEN, CDEV = "UALICE", "CGEN", "CDEV"

@@ -5,14 +5,14 @@ import json
 
 import pytest
 
-from channelstats.render.data import json_of
-from channelstats.render.html import html_of
-from channelstats.render.names import Directory
-from channelstats.render.text import text_of
 from channelstats.pages.loading import DashboardData
 from channelstats.pages.model import VIEWS
 from channelstats.pages.registry import view_of
 from channelstats.pages.reports import ReportData, ReportKind, ReportRequest, report_on
+from channelstats.render.data import json_of
+from channelstats.render.html import html_of
+from channelstats.render.names import Directory
+from channelstats.render.text import text_of
 from support.cases import cases
 from support.channelstats.pages import everything, people_of, random_workspace
 

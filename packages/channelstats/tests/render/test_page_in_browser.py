@@ -8,11 +8,11 @@ from typing import Any
 import polars as pl
 import pytest
 
-from channelstats.render.html import html_of
-from channelstats.render.names import Directory
 from channelstats.pages.components import table
 from channelstats.pages.model import Choice, Section
 from channelstats.pages.model import Page as Report
+from channelstats.render.html import html_of
+from channelstats.render.names import Directory
 from support.channelstats.weeks import Week
 from support.chromium import Chromium, Page
 from support.contrast import LOW_CONTRAST

@@ -5,6 +5,15 @@ from datetime import date
 from hypothesis import given
 from hypothesis import strategies as st
 
+from channelstats.metrics.table import (
+    Kind,
+)
+from channelstats.pages.model import (
+    Choice,
+    Page,
+    Span,
+    Text,
+)
 from channelstats.render.names import Directory
 from channelstats.render.slack import (
     LONGEST_TEXT,
@@ -14,7 +23,6 @@ from channelstats.render.slack import (
     blocks_of,
     split_text,
 )
-from channelstats.pages.model import Choice, Kind, Page, Span, Text
 
 PARAGRAPHS = st.integers(1, 4000).map(lambda length: "x " * (length // 2) + "y\nz")
 

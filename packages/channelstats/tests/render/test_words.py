@@ -2,6 +2,11 @@
 
 import pytest
 
+from channelstats.metrics.quantities import Change, State
+from channelstats.metrics.table import (
+    Kind,
+)
+from channelstats.pages.goals import Bound, Measured
 from channelstats.render.words import (
     change_text,
     date_text,
@@ -14,9 +19,6 @@ from channelstats.render.words import (
     unmet_lines,
     weekly_lines,
 )
-from channelstats.metrics.quantities import Change, State
-from channelstats.pages.goals import Bound, Measured
-from channelstats.pages.model import Kind
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from channelstats.facts import Period
+from channelstats.pages.goals import parse_bound
+from channelstats.pages.reports import ReportData, load_report_data
 from channelstats.sending import announcing
 from channelstats.sending.announcing import (
     GIVEN_UP,
@@ -21,10 +24,7 @@ from channelstats.sending.announcing import (
 from channelstats.sending.delivery import ATTEMPTS, LONGEST_WAIT
 from channelstats.sending.push_sender import DEFAULT_CONTACT, vapid_key
 from channelstats.settings import Settings
-from channelstats.facts import Period
 from channelstats.tables.subscriptions import HELD, Subscription
-from channelstats.pages.goals import parse_bound
-from channelstats.pages.reports import ReportData, load_report_data
 from support.channelstats.house import NOW, UTC, House
 from support.channelstats.push_service import Answer, Browser, PushService
 from support.clocks import ManualClock

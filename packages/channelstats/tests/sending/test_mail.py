@@ -8,6 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from channelstats.facts import Period
 from channelstats.sending import mail
 from channelstats.sending.announcing import Announcer, AnnounceResult
 from channelstats.sending.delivery import Answer, Outcome
@@ -22,7 +23,6 @@ from channelstats.sending.mail import (
     stop_secret,
 )
 from channelstats.settings import SettingError, Settings, load
-from channelstats.facts import Period
 from channelstats.tables.subscriptions import Subscription, id_of
 from support.channelstats.house import NOW, UTC, House
 from support.channelstats.mail_server import PASSWORD, SmtpServer, smtp_server

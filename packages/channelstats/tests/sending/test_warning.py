@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from channelstats.facts import Period
+from channelstats.pages.goals import Measured, decided, figures, parse_bound
 from channelstats.sending.announcing import SHORTEST_PAUSE, Announcer, AnnounceResult, sure_lines
 from channelstats.sending.mail import mail_server, mail_subscription
 from channelstats.sending.push_sender import vapid_key
 from channelstats.settings import load
-from channelstats.facts import Period
-from channelstats.pages.goals import Measured, decided, figures, parse_bound
 from support.channelstats.house import NOW, UTC, House
 from support.channelstats.mail_server import PASSWORD, smtp_server
 from support.channelstats.push_service import PushService

@@ -7,6 +7,8 @@ from zoneinfo import ZoneInfo
 import msgspec
 import pytest
 
+from channelstats.facts import Options, Period
+from channelstats.pages.reports import load_report_data
 from channelstats.sending.announcing import (
     TITLE,
     WeekMessage,
@@ -15,8 +17,6 @@ from channelstats.sending.announcing import (
     newest_week,
 )
 from channelstats.settings import Settings
-from channelstats.facts import Options, Period
-from channelstats.pages.reports import load_report_data
 from support.channelstats.house import NOW, UTC, House
 from support.clocks import ManualClock
 

@@ -9,10 +9,10 @@ from channelstats.cli import make_parser as make_main_parser
 from channelstats.commands import COMMANDS
 from channelstats.commands.context import load_command, make_parser
 from channelstats.counting import Counting
+from channelstats.pages.goals import Bound
 from channelstats.settings import OPTIONS, OptionGroup, SettingError, load, show_value
 from channelstats.settings.declaration import Source, is_loopback
 from channelstats.slack.rate_limits import AppKind
-from channelstats.pages.goals import Bound
 
 
 def test_without_anything_given_the_defaults_hold(tmp_path: Path) -> None:

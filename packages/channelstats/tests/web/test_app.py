@@ -23,15 +23,15 @@ import pytest_asyncio
 from channelstats.commands import COMMANDS
 from channelstats.commands.context import make_parser
 from channelstats.counting import Counting
-from channelstats.render.data import csv_of, json_of
-from channelstats.render.names import Directory
 from channelstats.facts import Options
-from channelstats.tables.directory import Channel, User
-from channelstats.tables.exclusion import forget_person
-from channelstats.tables.first_posts import rebuild
 from channelstats.pages.loading import load
 from channelstats.pages.model import VIEWS, Choice, Page
 from channelstats.pages.registry import view_of
+from channelstats.render.data import csv_of, json_of
+from channelstats.render.names import Directory
+from channelstats.tables.directory import Channel, User
+from channelstats.tables.exclusion import forget_person
+from channelstats.tables.first_posts import rebuild
 from channelstats.web import app
 from channelstats.web.auth import POLICY
 from channelstats.web.service import Busy, DashboardService

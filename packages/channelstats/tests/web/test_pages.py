@@ -7,12 +7,23 @@ import polars as pl
 import pytest
 
 from channelstats.days import DAY
-from channelstats.lookup import Names
-from channelstats.render.html import delta
 from channelstats.facts.periods import History, Now
+from channelstats.lookup import Names
 from channelstats.metrics.quantities import change, not_compared
+from channelstats.metrics.table import (
+    Column,
+    Kind,
+    Table,
+)
 from channelstats.pages.goals import Bound
-from channelstats.pages.model import Choice, Column, Kind, Page, Section, Table, Tile, Tiles
+from channelstats.pages.model import (
+    Choice,
+    Page,
+    Section,
+    Tile,
+    Tiles,
+)
+from channelstats.render.html import delta
 from channelstats.web.filters import Query
 from channelstats.web.pages import ViewContext, Visit, view_page
 

@@ -15,16 +15,16 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from channelstats.processes import running
-from channelstats.settings import load
 from channelstats.facts.periods import History, Now
-from channelstats.tables import Tables
-from channelstats.tables.exclusion import forget_person
-from channelstats.tables.marks import MarkState
 from channelstats.pages.loading import DashboardData
 from channelstats.pages.loading import load as read_days
 from channelstats.pages.model import TO_DO, VIEWS, Choice, Page
 from channelstats.pages.registry import unmarked_view_of
+from channelstats.processes import running
+from channelstats.settings import load
+from channelstats.tables import Tables
+from channelstats.tables.exclusion import forget_person
+from channelstats.tables.marks import MarkState
 from channelstats.web import service as module
 from channelstats.web.filters import PRESETS, USUAL, asked
 from channelstats.web.preparing import PagePreparer, in_process, offered, prepare

@@ -9,13 +9,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from channelstats.settings import load
 from channelstats.facts import reading
 from channelstats.pages import loading
 from channelstats.pages.loading import DashboardData
 from channelstats.pages.loading import load as read_days
 from channelstats.pages.model import VIEWS, Choice, ChoiceError
 from channelstats.pages.registry import unmarked_view_of
+from channelstats.settings import load
 from channelstats.web import service as module
 from channelstats.web.filters import PRESETS
 from channelstats.web.service import Busy, DashboardService, SingleFlightCache
@@ -70,7 +70,7 @@ async def test_people_and_channels_are_read_once_for_every_period(
     def noted(*arguments: Any) -> Any:
         nonlocal number
         number += 1
-        return inputs.load_context(*arguments)
+        return reading.load_context(*arguments)
 
     monkeypatch.setattr(module, "load_context", noted)
     snapshot = await service.snapshot()
@@ -113,10 +113,10 @@ async def test_only_one_large_period_is_in_memory_at_a_time(
         return noted
 
     if is_large:
-        monkeypatch.setattr(inputs, "LARGE", 1)
+        monkeypatch.setattr(reading, "LARGE", 1)
         monkeypatch.setattr(loading, "LARGE", 1)
-    monkeypatch.setattr(inputs, "history_of", noting(inputs.history_of))
-    monkeypatch.setattr(inputs._Parts, "joined", noting(inputs._Parts.joined))
+    monkeypatch.setattr(reading, "history_of", noting(reading.history_of))
+    monkeypatch.setattr(reading._Parts, "joined", noting(reading._Parts.joined))
     monkeypatch.setattr(module, "unmarked_view_of", noting(unmarked_view_of))
     await service.view("volume", WEEK, await service.snapshot())
     # The messages are put together, what is known beside them is added, and the view is made.

@@ -34,6 +34,8 @@ from tqdm import tqdm
 from channelstats.commands import DONE, NOT_DONE, WITH_PROBLEMS, ListedCommand, Parser
 from channelstats.credentials import Purpose, slack_token
 from channelstats.days import date_at, week_of
+from channelstats.facts import Period
+from channelstats.facts.periods import WEEK, last_complete_week
 from channelstats.ingest.home import OtherWorkspace
 from channelstats.ingest.runs import Event, OnEvent
 from channelstats.lookup import NotFound
@@ -46,8 +48,6 @@ from channelstats.slack.client import SlackClient
 from channelstats.slack.export import Problem
 from channelstats.slack.rate_limits import Sleep
 from channelstats.slack.web_api import WebApi
-from channelstats.facts import Period
-from channelstats.facts.periods import WEEK, last_complete_week
 from channelstats.tables import Tables, Taken
 from channelstats.tables.exclusion import remove_before
 from keytables import Clock, KeytablesError

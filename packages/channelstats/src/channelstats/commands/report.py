@@ -22,7 +22,13 @@ from channelstats.commands.context import (
 )
 from channelstats.credentials import Purpose
 from channelstats.days import DAY, date_at, minute_text
+from channelstats.facts import Period
+from channelstats.facts.periods import WEEK, Now
+from channelstats.facts.reading import history_of
 from channelstats.identifiers import is_user_id
+from channelstats.pages.model import ChoiceError
+from channelstats.pages.reports import ReportData, ReportKind, ReportRequest, load_report_data
+from channelstats.pages.stored_document import document_of
 from channelstats.render.names import Directory, load
 from channelstats.render.reports import (
     Files,
@@ -35,15 +41,9 @@ from channelstats.sending.sender import Attachment, SendJob, SendState
 from channelstats.sending.targets import destination_of, usual_destination
 from channelstats.settings import OptionGroup
 from channelstats.slack.errors import SlackError
-from channelstats.facts import Period
-from channelstats.pages.stored_document import document_of
-from channelstats.facts.reading import history_of
-from channelstats.facts.periods import WEEK, Now
 from channelstats.tables import Tables
 from channelstats.tables.exclusion import resolve_channels, resolve_people
 from channelstats.tables.sent_reports import SentKey
-from channelstats.pages.model import ChoiceError
-from channelstats.pages.reports import ReportData, ReportKind, ReportRequest, load_report_data
 
 _OF_MANY_FILES: Final = (Form.CSV, Form.PARQUET)
 _PERIOD_FLAGS: Final = ("week", "first", "last", "days")
@@ -148,7 +148,7 @@ async def report(context: CommandContext) -> int:
             files[Form.JSON] = {"": json_of_report(document, wanted)}
         if given.send or not files.keys() >= set(forms):
             made = await _input(context, tables, wanted, period)
-            messages = made.data.now.volume.messages
+            messages = made.data.now.messages.height
             try:
                 files |= {form: made.render(form) for form in forms if form not in files}
             except ChoiceError as error:

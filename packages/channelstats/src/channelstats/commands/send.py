@@ -23,7 +23,10 @@ from channelstats.commands.context import (
 )
 from channelstats.credentials import Purpose
 from channelstats.days import minute_text, week_of
+from channelstats.facts import Period
+from channelstats.facts.periods import WEEK
 from channelstats.lookup import NotFound, channel_id
+from channelstats.pages.reports import load_report_data
 from channelstats.progress import show
 from channelstats.render.names import load
 from channelstats.render.slack import Content, escaped, text_block
@@ -51,12 +54,9 @@ from channelstats.sending.weekly import WeeklyRun, weekly_key
 from channelstats.settings import OptionGroup, SettingError
 from channelstats.slack.errors import SlackError
 from channelstats.slack.web_api import WebApi
-from channelstats.facts import Period
-from channelstats.facts.periods import WEEK
 from channelstats.tables import Tables
 from channelstats.tables.sent_reports import SentKey
 from channelstats.tables.subscriptions import MAILTO, Subscription
-from channelstats.pages.reports import load_report_data
 
 SENT_KEPT: Final = timedelta(400)
 """How long it is known what was sent."""

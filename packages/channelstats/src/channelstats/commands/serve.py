@@ -22,15 +22,15 @@ from aiohttp import web
 from channelstats import lookup
 from channelstats.commands.context import CommandContext, Failure, argument, command
 from channelstats.credentials import read_or_create, read_token_file
+from channelstats.facts.periods import Now
 from channelstats.ingest.runs import unknown_people
+from channelstats.pages.model import Choice, ChoiceError
 from channelstats.processes import running
 from channelstats.progress import show
 from channelstats.sending.mail import mail_server
 from channelstats.settings import PREFIX, OptionGroup, Settings
 from channelstats.settings.declaration import is_loopback
 from channelstats.slack.archive import ArchiveRefused
-from channelstats.facts.periods import Now
-from channelstats.pages.model import Choice, ChoiceError
 from channelstats.web.app import make_app
 from channelstats.web.auth import SHORTEST_TOKEN, Authenticator, Sessions, personal_token
 from channelstats.web.filters import asked

@@ -245,11 +245,6 @@ class Facts:
         first = first.filter(~pl.col(AUTHOR).is_in(list(dropped)))
         return first.with_columns(micros("ts")).cast(_FIRST_POSTS)
 
-    def joins_before(self, period: Period) -> pl.DataFrame:
-        """Messages that people joined a channel before a period, as far as they were read."""
-        joined = pl.col("subtype").is_in(JOINED) & (pl.col("ts") < period.begin * 1_000_000)
-        return self.recorded.lazy().filter(joined).select(AUTHOR, CHANNEL, "ts").collect()
-
     def followed(self, messages: pl.DataFrame) -> pl.DataFrame:
         """Messages with their `outcome` in the talk around them, see `channelstats.facts.talk`."""
         first, last = (
@@ -333,6 +328,11 @@ class Slice:
         if self.channels:
             rows = rows.filter(pl.col(CHANNEL).is_in(self.channels))
         return rows.filter(pl.col(AUTHOR) == self.person) if self.person else rows
+
+    def joins_before(self) -> pl.DataFrame:
+        """Messages that people joined a channel before the period, as far as they were read."""
+        earlier = pl.col("ts") < self.period.begin * 1_000_000
+        return self.everything("recorded").filter(earlier & pl.col("subtype").is_in(JOINED))
 
     @property
     def counts(self) -> Counts:

@@ -84,8 +84,8 @@ class Metric(NamedTuple):
     choice; what only tells something of a row is neither.
 
     ``key`` is what it is called in JSON and in goals; ``own`` takes its place where one person is
-    chosen. For ``less_is_better`` and ``listed`` see `Tile`; ``is_mean``: beside a person stands the
-    mean of all posters, as of every count.
+    chosen. For ``less_is_better`` and ``listed`` see `Tile`; ``is_mean``: beside a person stands
+    the mean of all posters, as of every count.
     """
 
     name: str

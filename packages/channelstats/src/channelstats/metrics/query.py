@@ -109,8 +109,7 @@ def _aggregated(
         elif not by:
             every = every.hstack(counted)
         else:
-            how = "full" if full else "left"
-            every = every.join(counted, on=by, how=how, coalesce=True)
+            every = every.join(counted, on=by, how="full" if full else "left", coalesce=True)
     assert every is not None
     return every.with_columns(
         pl.col(name).fill_null(AGGREGATES[name].absent)
@@ -148,16 +147,22 @@ def placed(rows: pl.DataFrame, key: str, rank_by: Sequence[str] = BY_MESSAGES) -
     return ranked(rows, rank_by, key).with_columns(place=pl.when(_WROTE).then(place))
 
 
-def compared(
-    scope: Scope,
-    by: str,
-    names: Collection[str],
-    *,
-    rank_by: Sequence[str] = BY_MESSAGES,
-    full: bool = False,
+def entries(
+    part: Slice, by: str, names: Collection[str], rank_by: Sequence[str] = BY_MESSAGES
 ) -> pl.DataFrame:
-    """Rows of now as they are `placed`, each beside the one before: see `beside`."""
-    now, before = (placed(aggregated(part, (by,), names, full=full), by, rank_by) for part in scope)
+    """Rows of channels or people as they are `placed`: of channels with messages, and of whoever
+    wrote or was answered in own threads.
+    """
+    names = (*BY_MESSAGES, *names)
+    if by != "person":
+        return placed(aggregated(part, (by,), names), by, rank_by)
+    people = aggregated(part, (by,), (*names, "answers"), full=True)
+    return placed(people.filter(_WROTE | (pl.col("answers") > 0)), by, rank_by)
+
+
+def compared(scope: Scope, by: str, names: Collection[str]) -> pl.DataFrame:
+    """`entries` of now, each beside the one before: see `beside`."""
+    now, before = (entries(part, by, names) for part in scope)
     return beside(now, before, by)
 
 
@@ -186,7 +191,7 @@ def measured(part: Slice, *metrics: Metric) -> list[Quantity | None]:
 
 def _measure(part: Slice, metric: Metric) -> Quantity | None:
     measure = metric.measure
-    return None if measure is None else part.once(metric.name, lambda: measure(part))
+    return None if measure is None else part.once(("measure", metric.name), lambda: measure(part))
 
 
 def by_steps(

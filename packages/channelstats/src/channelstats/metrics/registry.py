@@ -266,6 +266,14 @@ _column(
     about="Members when the list of channels was last read.",
     listed="channel/members",
 )
+MEMBERS_AT_END: Final = _column(
+    "members_at_end",
+    "Members",
+    "Members at the end of this period, as they were last counted by then; compared with its"
+    " beginning.",
+    key="members",
+    listed="channel/members",
+)
 CHANNELS_JOINED: Final = _column(
     "channels_joined", about="Channels that they joined in this period."
 )

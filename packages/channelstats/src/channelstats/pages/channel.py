@@ -2,24 +2,29 @@
 beside others.
 """
 
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
 import polars as pl
 
+from channelstats.metrics import registry
 from channelstats.metrics.quantities import ranked, shown
-from channelstats.pages import figures
-from channelstats.pages.components import over_time, table, table_of, tiles
-from channelstats.pages.loading import Comparison, ViewRequest
-from channelstats.pages.model import (
-    ChoiceError,
+from channelstats.metrics.query import Scope, aggregated, measured
+from channelstats.metrics.table import (
     Column,
     Kind,
+    Table,
+)
+from channelstats.pages.components import lines_of, table, table_of, tiles
+from channelstats.pages.loading import ViewRequest
+from channelstats.pages.model import (
+    ChoiceError,
     Page,
     Section,
     Series,
     SeriesChart,
-    Table,
+    Tile,
 )
 from channelstats.pages.ranking import By, ranking
 from channelstats.pages.threads import waiting_times
@@ -28,16 +33,16 @@ from channelstats.pages.todo import newcomer_section
 MOST_COMPARED: Final = 4
 
 _FIGURES: Final = (
-    figures.POSTERS,
-    figures.MESSAGES,
-    figures.WORDS,
-    figures.HALF,
-    figures.FIRST_TIME,
-    figures.FIRST_REPLY,
-    figures.FIRST_REPLY_P90,
-    figures.UNANSWERED,
-    figures.UNANSWERED_SHARE,
-    figures.REACTIONS,
+    registry.POSTERS,
+    registry.MESSAGES,
+    registry.WORDS,
+    registry.HALF,
+    registry.FIRST_TIME,
+    registry.FIRST_REPLY,
+    registry.FIRST_REPLY_P90,
+    registry.UNANSWERED,
+    registry.UNANSWERED_SHARE,
+    registry.REACTIONS,
 )
 
 
@@ -52,7 +57,7 @@ def view(request: ViewRequest) -> Page:
         lines, numbers = _beside_others(scopes)
         compared = [Section.of(_figures_of(scopes))]
     else:
-        lines, compared = over_time(scope, figures.MESSAGES), []
+        lines, compared = lines_of(scope, registry.MESSAGES), []
         numbers = table_of("messages", "Messages", {"messages": lines})
     return request.page(
         "Who carries this channel, how soon it answers, and who is new in it.",
@@ -61,18 +66,18 @@ def view(request: ViewRequest) -> Page:
         *compared,
         Section.of(_carriers(request)),
         newcomer_section(request, "channel"),
-        *([Section.of(_members(request))] if request.members else ()),
-        tiles=tiles(scope, *_FIGURES),
+        *([Section.of(_members(request))] if request.members.people else ()),
+        tiles=(*tiles(scope, *_FIGURES), *_number_of_members(request)),
     )
 
 
-def _scope_of(request: ViewRequest, cid: str) -> Comparison:
+def _scope_of(request: ViewRequest, cid: str) -> Scope:
     return request.data.scope(msgspec.structs.replace(request.choice, channel=cid))
 
 
-def _beside_others(scopes: dict[str, Comparison]) -> tuple[SeriesChart, Table]:
+def _beside_others(scopes: dict[str, Scope]) -> tuple[SeriesChart, Table]:
     """Messages of each channel over time, as a chart and as a table of its numbers."""
-    lines = {cid: over_time(scope, figures.MESSAGES) for cid, scope in scopes.items()}
+    lines = {cid: lines_of(scope, registry.MESSAGES) for cid, scope in scopes.items()}
     series = tuple(Series(cid, cid, of.series[0].values) for cid, of in lines.items())
     first = next(iter(lines.values()))
     chart = msgspec.structs.replace(first, series=series, series_kind=Kind.CHANNEL)
@@ -88,22 +93,34 @@ def _beside_others(scopes: dict[str, Comparison]) -> tuple[SeriesChart, Table]:
     return chart, msgspec.structs.replace(numbers, columns=columns, rows=frame)
 
 
-def _figures_of(scopes: dict[str, Comparison]) -> Table:
+def _figures_of(scopes: dict[str, Scope]) -> Table:
     """The figures of each channel, a row each."""
-    columns: dict[str, list[float | None]] = {}
-    for figure in _FIGURES:
-        found = (figure.measure(scope.now) for scope in scopes.values())
-        columns[figure.key] = [None if of is None else shown(of) for of in found]
+    keys = [metric.key for metric in _FIGURES]
+    columns: dict[str, list[float | None]] = {key: [] for key in keys}
+    for scope in scopes.values():
+        for key, value in zip(keys, measured(scope.now, *_FIGURES), strict=True):
+            columns[key].append(None if value is None else shown(value))
     frame = pl.DataFrame({"channel": list(scopes), **columns}, strict=False)
-    by_key = {figure.key: figure for figure in _FIGURES}
+    by_key = dict(zip(keys, _FIGURES, strict=True))
     return table("compared", "Beside other channels", frame, by_key)
+
+
+def _number_of_members(request: ViewRequest) -> Iterator[Tile]:
+    """At the end of the period against its beginning, where they were counted by then."""
+    scope, ends = request.scope, request.members.at_ends(request.scope.now.period)
+    if ends:
+        begin, end = ends
+        metric = registry.MEMBERS_AT_END
+        compared, listed = scope.change(end, begin), metric.listed if request.members.people else ""
+        about = metric.about
+        yield Tile(metric.key, metric.title, metric.kind, compared, about=about, listed=listed)
 
 
 def _members(request: ViewRequest) -> Table:
     """Who is in the channel, the most messages first; who wrote none is there too."""
-    wrote = request.scope.now.poster_frame.select(person="slack_uid", messages="m", words="w")
+    wrote = aggregated(request.scope.now, ("person",), ("messages", "words"))
     rows = (
-        pl.DataFrame({"person": request.members})
+        pl.DataFrame({"person": request.members.people})
         .join(wrote.with_columns(pl.col("person").cast(pl.String)), on="person", how="left")
         .with_columns(pl.col("messages", "words").fill_null(0))
     )
@@ -114,5 +131,5 @@ def _members(request: ViewRequest) -> Table:
 def _carriers(request: ViewRequest) -> Table:
     """Everybody who posted there, and whom they answered."""
     metrics = ("messages", "words", "share", "cumulative", "answers_given")
-    title, posted = "Who carries this channel", pl.col("m") > 0
+    title, posted = "Who carries this channel", pl.col("messages") > 0
     return ranking(request, By.PERSON, *metrics, title=title, name="carriers", where=posted)

@@ -8,43 +8,38 @@ from typing import Final
 
 import polars as pl
 
-from channelstats.stats.measures import Measures
-from channelstats.metrics.quantities import (
-    MESSAGES_THEN_WORDS,
-    Formula,
-    Quantity,
-    percent,
-    percent_of,
-    ranked,
-)
-from channelstats.pages import figures
-from channelstats.pages.components import over_time, table, table_of, tiles, together
-from channelstats.metrics.registry import Figure
+from channelstats.facts.facts import Slice
+from channelstats.metrics import registry
+from channelstats.metrics.metric import Metric
+from channelstats.metrics.quantities import Formula, Quantity, percent, percent_of, ranked
+from channelstats.metrics.query import BY_MESSAGES, aggregated, compared, entries
+from channelstats.metrics.table import Table
+from channelstats.pages.components import lines_of, table, table_of, tiles, together
 from channelstats.pages.loading import ViewRequest
-from channelstats.pages.model import Page, Section, Table
+from channelstats.pages.model import Page, Section
 from channelstats.pages.ranking import By, ranking
 
-_MOVES: Final = (figures.JOINS, figures.LEAVES)
+_MOVES: Final = (registry.JOINS, registry.LEAVES)
 
 
 def view(request: ViewRequest) -> Page:
     scope = request.scope
-    volume, moved = (figures.MESSAGES, figures.WORDS), (figures.FILES, *_MOVES)
+    volume, moved = (registry.MESSAGES, registry.WORDS), (registry.FILES, *_MOVES)
     if scope.person:
         return request.page(
             "Where this person writes, and how much of each channel they write.",
             Section.of(channel_table(request)),
-            tiles=tiles(scope, figures.PLACES, *volume),
+            tiles=tiles(scope, registry.PLACES, *volume),
         )
     private = [_private(request)] if request.data.known_channels["private"].any() else []
-    shown = (figures.CHANNELS, *volume, *private, figures.LARGEST, *moved)
+    shown = (registry.CHANNELS, *volume, *private, registry.LARGEST, *moved)
     if request.choice.channel:  # of one channel there is nothing to say of several
-        shown = (figures.POSTERS, *volume, *moved)
+        shown = (registry.POSTERS, *volume, *moved)
     over = list[Section]()
-    if any(of.period_messages.moves.height for of in scope):
-        lines = {of.name: over_time(scope, of) for of in _MOVES}
-        numbers = table_of("moves", figures.MOVES.title, lines)
-        over.append(Section.of(together(figures.MOVES, lines), numbers))
+    if any(part.table("moves").height for part in scope):
+        lines = {metric.name: lines_of(scope, metric) for metric in _MOVES}
+        numbers = table_of("moves", registry.MOVES.title, lines)
+        over.append(Section.of(together(registry.MOVES, lines), numbers))
     return request.page(
         "Where people write, most messages first.",
         *over,
@@ -54,14 +49,14 @@ def view(request: ViewRequest) -> Page:
     )
 
 
-def _private(request: ViewRequest) -> Figure:
+def _private(request: ViewRequest) -> Metric:
     private = request.data.known_channels.filter("private")
 
-    def measure(of: Measures) -> Quantity | None:
-        found = of.messages.join(private, on="slack_cid", how="semi").height
-        return percent(found, of.messages.height) if of.messages.height else None
+    def measure(part: Slice) -> Quantity | None:
+        inside = part.messages.join(private, on="slack_cid", how="semi").height
+        return percent(inside, part.messages.height) if part.messages.height else None
 
-    return figures.IN_PRIVATE._replace(measure=measure)
+    return registry.IN_PRIVATE._replace(measure=measure)
 
 
 def channel_table(request: ViewRequest, most: int | None = None) -> Table:
@@ -70,38 +65,46 @@ def channel_table(request: ViewRequest, most: int | None = None) -> Table:
         return _persons_channels(request, most)
     metrics = ("messages", "words", "posters", "share", "words_per_poster", "change")
     known = ("new", "private", "members")
-    people = {"posters": figures.PEOPLE_THERE}
+    people = {"posters": registry.PEOPLE_THERE}
     return ranking(request, By.CHANNEL, *metrics, *known, most=most, called=people)
 
 
 def _persons_channels(request: ViewRequest, most: int | None) -> Table:
     """With the person's place among those who posted in each."""
     scope, everybody = request.scope, request.scope.now.whole
-    places = ranked(everybody.channel_authors, MESSAGES_THEN_WORDS, "slack_uid").with_columns(
-        place=pl.int_range(1, pl.len() + 1).over("slack_cid")
+    sizes = entries(everybody, "channel", ())
+    there = aggregated(everybody, ("channel", "person"), ("messages", "words"))
+    places = (
+        ranked(there, BY_MESSAGES, "person")
+        .with_columns(place=pl.int_range(1, pl.len() + 1).over("channel"))
+        .filter(person=scope.person)
     )
-    sizes = everybody.channel_frame.select("slack_cid", all_m="m", all_w="w")
-    own = places.filter(slack_uid=scope.person).select("slack_cid", "place")
-    found = ranked(request.listable(scope.channels), MESSAGES_THEN_WORDS, "slack_cid")
+    own = request.listable(compared(scope, "channel", ()), "channel").drop("place")
     rows = (
-        found.drop("all_w")
-        .head(most or found.height)
-        .join(own, on="slack_cid", how="left", maintain_order="left")
-        .join(sizes, on="slack_cid", how="left", maintain_order="left")
+        own.head(most or own.height)
+        .join(places.select("channel", "place"), on="channel", how="left", maintain_order="left")
+        .join(
+            sizes.select("channel", channel_messages="messages", channel_words="words"),
+            on="channel",
+            how="left",
+            maintain_order="left",
+        )
         .select(
-            channel="slack_cid",
+            "channel",
+            "messages",
+            "words",
+            "channel_messages",
+            "channel_words",
             rank="place",
-            messages="m",
-            words="w",
-            share=percent_of("m", "all_m").column().shown(),
-            change=scope.changes(Formula("m")),
-            channel_messages="all_m",
-            channel_words="all_w",
+            share=percent_of("messages", "channel_messages").shown(),
+            change=scope.changes(Formula("messages")),
         )
     )
-    whole = "channels" if rows.height < found.height else ""
-    own_share = {"share": figures.SHARE_OF_CHANNEL}
+    order = ("channel", "rank", "messages", "words", "share", "change")
+    whole = "channels" if rows.height < own.height else ""
+    own_share = {"share": registry.SHARE_OF_CHANNEL}
     title = "This person's channels"
+    rows = rows.select(*order, "channel_messages", "channel_words")
     return table("channels", title, rows, own_share, bar="messages", whole=whole)
 
 

@@ -4,7 +4,7 @@ Rule: a chart of time or steps and its table are made of the same values; a tabl
 charts, never the other way round.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 from zoneinfo import ZoneInfo
 
@@ -12,117 +12,121 @@ import polars as pl
 from msgspec.structs import replace
 
 from channelstats.days import Calendar
-from channelstats.stats.messages import top_messages
 from channelstats.facts.periods import axis, labels, points
-from channelstats.metrics.quantities import ratio, shown
+from channelstats.metrics.metric import Metric
+from channelstats.metrics.quantities import Quantity, ratio, shown
+from channelstats.metrics.query import Scope, measured, over_time
+from channelstats.metrics.registry import BY, METRICS
+from channelstats.metrics.table import Column, Kind, Table
+from channelstats.metrics.volume import volume
+from channelstats.pages.loading import ViewRequest
+from channelstats.pages.model import Series, SeriesChart, Tile
 from channelstats.tables.columns import timestamps
-from channelstats.metrics.registry import BY, FIGURES, Figure, Values
-from channelstats.pages.loading import Comparison, ViewRequest
-from channelstats.pages.model import (
-    Column,
-    Kind,
-    Series,
-    SeriesChart,
-    Table,
-    Tile,
-)
 
 MOST_MESSAGES: Final = 100
 """Messages in a list."""
 
-NOTHING: Final[Mapping[str, Figure]] = {}
+NOTHING: Final[Mapping[str, Metric]] = {}
 BEFORE: Final = "before"
 EVERYONE: Final = "everyone"
 
+Values = Sequence[float | None]
 
-def tiles(scope: Comparison, *figures: Figure) -> tuple[Tile, ...]:
-    """Figures against those before, and against everybody's when a person is chosen: counts and
+
+def tiles(scope: Scope, *metrics: Metric) -> tuple[Tile, ...]:
+    """Metrics against those before, and against everybody's when a person is chosen: counts and
     means are then divided by the posters.
     """
-    return tuple(_tile(scope, figure) for figure in figures)
+    now, before = (measured(part, *metrics) for part in scope)
+    everyone = measured(scope.now.whole, *metrics) if scope.person else [None] * len(metrics)
+    return tuple(map(_tile, [scope] * len(metrics), metrics, now, before, everyone))
 
 
-def _tile(scope: Comparison, figure: Figure) -> Tile:
-    now = figure.measure(scope.now)
-    compared = None if now is None else scope.change(now, figure.measure(scope.before))
-    everyone = figure.measure(scope.now.whole) if scope.person else None
-    if everyone is not None and (figure.is_mean or figure.kind is Kind.COUNT):
-        heads = scope.now.whole.volume.posters
+def _tile(
+    scope: Scope,
+    metric: Metric,
+    now: Quantity | None,
+    before: Quantity | None,
+    everyone: Quantity | None,
+) -> Tile:
+    if everyone is not None and (metric.is_mean or metric.kind is Kind.COUNT):
+        heads = volume(scope.now.whole).posters
         everyone = ratio(everyone.numerator, everyone.denominator * heads)
-    said = figure.shown(scope.person)
+    said = metric.shown(scope.person)
     return Tile(
-        figure.key,
+        metric.key,
         said.title,
-        figure.kind,
-        compared,
+        metric.kind,
+        None if now is None else scope.change(now, before),
         everyone=None if everyone is None else shown(everyone),
-        less_is_better=figure.less_is_better,
+        less_is_better=metric.less_is_better,
         about=said.about,
-        listed=figure.listed,
+        listed=metric.listed,
     )
 
 
-def over_time(scope: Comparison, figure: Figure, name: str = "") -> SeriesChart:
-    """A figure over the period, with the period before behind it, point by point."""
-    shown_points = points(scope.now.period)
+def lines_of(scope: Scope, metric: Metric, name: str = "") -> SeriesChart:
+    """A metric over the period, with the period before behind it, point by point."""
+    drawn, said = points(scope.now.period), metric.shown(scope.person)
     values = (
-        figure.points(scope.now, shown_points),
-        figure.points(scope.before, points(scope.before.period)),
-        figure.points(scope.now.whole, shown_points) if scope.person else None,
+        over_time(scope.now, metric),
+        over_time(scope.before, metric),
+        over_time(scope.now.whole, metric) if scope.person else None,
     )
-    said = figure.shown(scope.person)
     return SeriesChart(
         "lines",
-        name or figure.key,
+        name or metric.key,
         said.title,
-        axis=axis(shown_points),
-        labels=labels(shown_points),
-        kind=figure.kind,
-        series=compared_series(scope, figure.kind, *values),
+        axis=axis(drawn),
+        labels=labels(drawn),
+        kind=metric.kind,
+        series=compared_series(scope, metric.kind, *values),
         about=said.about,
     )
 
 
 def compared_series(
-    scope: Comparison, kind: Kind, now: Values, before: Values, everyone: Values | None
+    scope: Scope, kind: Kind, now: Values, before: Values, everyone: Values | None
 ) -> tuple[Series, ...]:
     """The period, the one before where that can be compared, and what everybody did: of a count the
     mean per poster.
     """
-    found = [Series("now", "This period", tuple(now))]
+    series = [Series("now", "This period", tuple(now))]
     if scope.is_meaningful:
-        found.append(Series(BEFORE, scope.before_title, tuple(before), faint=True))
+        series.append(Series(BEFORE, scope.before_title, tuple(before), faint=True))
     if everyone is not None:
         title = "Everyone"
         if kind is Kind.COUNT:
-            title, heads = "Average per poster", max(scope.now.whole.volume.posters, 1)
+            title, heads = "Average per poster", max(volume(scope.now.whole).posters, 1)
             everyone = [None if value is None else value / heads for value in everyone]
-        found.append(Series(EVERYONE, title, tuple(everyone), faint=True))
-    return tuple(found)
+        series.append(Series(EVERYONE, title, tuple(everyone), faint=True))
+    return tuple(series)
 
 
-def together(figure: Figure, charts: Mapping[str, SeriesChart]) -> SeriesChart:
+def together(metric: Metric, charts: Mapping[str, SeriesChart]) -> SeriesChart:
     """One chart of the same days: of each only the period, by the names of their lines."""
     first = next(iter(charts.values()))
-    series = tuple(Series(key, of.title, of.series[0].values) for key, of in charts.items())
-    return replace(first, name=figure.name, title=figure.title, about=figure.about, series=series)
+    series = tuple(
+        Series(key, chart.title, chart.series[0].values) for key, chart in charts.items()
+    )
+    return replace(first, name=metric.name, title=metric.title, about=metric.about, series=series)
 
 
 def table(
     name: str,
     title: str,
     rows: pl.DataFrame,
-    figures: Mapping[str, Figure] = NOTHING,
+    metrics: Mapping[str, Metric] = NOTHING,
     *,
     bar: str = "",
     whole: str = "",
     about: str = "",
 ) -> Table:
-    """A frame as a table: its columns are those of the frame, each the figure of its name or one of
-    ``figures``. ``bar`` is the one that is drawn. For the others see `Table`.
+    """A frame as a table: its columns are those of the frame, each the metric of its name or one of
+    ``metrics``. ``bar`` is the one that is drawn. For the others see `Table`.
     """
     columns = tuple(
-        (figures.get(of) or FIGURES[of]).column(of, bar=of == bar) for of in rows.columns
+        (metrics.get(key) or METRICS[key]).column(key, bar=key == bar) for key in rows.columns
     )
     return Table(name, title, columns, rows, whole, about)
 
@@ -130,7 +134,7 @@ def table(
 def table_of(name: str, title: str, charts: Mapping[str, SeriesChart]) -> Table:
     """The numbers of charts of the same labels, by the names of their columns."""
     columns = {
-        _column(FIGURES[key], series): series
+        _column(METRICS[key], series): series
         for key, chart in charts.items()
         for series in chart.series
     }
@@ -143,18 +147,19 @@ def series_table(
     """The numbers of series with the labels of a chart, each in its column."""
     kind = Kind.DATE if chart.is_over_time else Kind.TEXT
     label = Column(chart.axis.split()[0].lower(), chart.axis, kind)
-    values = {label.name: chart.labels, **{key.name: of.values for key, of in series.items()}}
+    columns = {column.name: line.values for column, line in series.items()}
+    values = {label.name: chart.labels, **columns}
     return Table(name, title, (label, *series), pl.DataFrame(values, strict=False))
 
 
-def _column(figure: Figure, series: Series) -> Column:
+def _column(metric: Metric, series: Series) -> Column:
     if not series.faint:
-        return figure.column()
-    kind = figure.kind
+        return metric.column()
+    kind = metric.kind
     if series.name == EVERYONE and kind is Kind.COUNT:
         kind = Kind.NUMBER
-    title = f"{figure.title}, {series.title.lower()}"
-    return Column(f"{figure.name}_{series.name}", title, kind)
+    title = f"{metric.title}, {series.title.lower()}"
+    return Column(f"{metric.name}_{series.name}", title, kind)
 
 
 def message_cells(cid: str, ts: str, thread_ts: str = "") -> pl.Expr:
@@ -172,16 +177,16 @@ def date_cells(messages: pl.DataFrame, zone: ZoneInfo) -> pl.Series:
 
 
 def message_table(
-    request: ViewRequest, name: str, title: str, count: str, counted_as: Figure
+    request: ViewRequest, name: str, title: str, count: str, counted_as: Metric
 ) -> Table:
     """The messages with the most of something, at most so many."""
     now = request.scope.now
-    found = request.listable(top_messages(now.period_messages, count)).head(MOST_MESSAGES)
-    rows = found.select(
+    top = request.listable(now.top(count)).head(MOST_MESSAGES)
+    rows = top.select(
         "count",
         message=message_cells("slack_cid", "ts", "thread_ts"),
         channel="slack_cid",
         person="slack_uid",
-        date=date_cells(found, now.period.zone),
+        date=date_cells(top, now.period.zone),
     )
     return table(name, title, rows, {"count": counted_as, "person": BY}, bar="count")

@@ -12,7 +12,17 @@ from typing import Final, TypeAlias
 import msgspec
 import polars as pl
 
-from channelstats.pages.model import Column, DateNote, Kind, Page, Part, SeriesChart, Table
+from channelstats.metrics.table import (
+    Column,
+    Kind,
+    Table,
+)
+from channelstats.pages.model import (
+    DateNote,
+    Page,
+    Part,
+    SeriesChart,
+)
 
 DateNotes: TypeAlias = Mapping[date, str]
 NO_NOTES: Final[DateNotes] = {}

@@ -7,11 +7,23 @@ Rule: it says nothing that the dashboard does not say of the same days.
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from channelstats.stats.messages import REACTED, REPLIED, top_messages
+from channelstats.facts.facts import REACTED, REPLIED
+from channelstats.metrics.table import (
+    Kind,
+    Link,
+    Table,
+)
 from channelstats.pages.channels import channel_table
 from channelstats.pages.components import message_cells
 from channelstats.pages.loading import ViewRequest
-from channelstats.pages.model import TO_DO, ChoiceError, Kind, Line, Link, Page, Span, Table, Text
+from channelstats.pages.model import (
+    TO_DO,
+    ChoiceError,
+    Line,
+    Page,
+    Span,
+    Text,
+)
 from channelstats.pages.people import people_table
 from channelstats.pages.queue import Action
 from channelstats.pages.reports import (
@@ -68,7 +80,7 @@ def _most_noticed(request: ViewRequest) -> Iterator[Line]:
     """The messages with the most replies and the most reactions."""
     message = message_cells("slack_cid", "ts", "thread_ts")
     for count, (one, many) in _COUNTED.items():
-        most = request.listable(top_messages(request.scope.now.period_messages, count)).head(1)
+        most = request.listable(request.scope.now.top(count)).head(1)
         for number, cid, place in most.select("count", "slack_cid", message=message).iter_rows():
             link = Link(message=place, text=f"{number:,} {one if number == 1 else many}")
             where = Span(cid, Kind.CHANNEL)

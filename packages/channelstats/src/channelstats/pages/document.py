@@ -41,13 +41,12 @@ from channelstats.metrics.quantities import (
     beside,
     change,
     changes,
-    percent,
     percent_of,
     ranked,
     ratio,
     shown,
 )
-from channelstats.metrics.query import BY_WORDS, aggregated, placed
+from channelstats.metrics.query import BY_WORDS, aggregated, entries
 from channelstats.metrics.registry import FIRST_REPLY, FIRST_REPLY_P90, monthly, weekly
 from channelstats.metrics.volume import (
     WORDS_ON_A_PAGE,
@@ -234,10 +233,8 @@ def _new_statistics(now: Slice, then: Slice) -> dict[str, Part]:
 
 def _everybody(part: Slice) -> pl.DataFrame:
     """Whoever wrote, ranked, then who was answered in own threads, by ID."""
-    names = ("messages", "words", "reactions", "replies_received", "answers", "reactions_given")
-    people = aggregated(part, ("person",), names, full=True)
-    people = people.filter((pl.col("messages") > 0) | (pl.col("answers") > 0))
-    return placed(people, "person", BY_WORDS)
+    names = ("reactions", "replies_received", "reactions_given")
+    return entries(part, "person", names, BY_WORDS)
 
 
 def _people(now: Slice, groups: SmallGroups, channels: Mapping[str, Channel]) -> dict[str, Part]:
@@ -329,8 +326,7 @@ def _compared_users(now: Slice, then: Slice) -> msgspec.Raw:
 
 
 def _every_channel(part: Slice) -> pl.DataFrame:
-    names = ("messages", "words", "posters", "reactions")
-    return placed(aggregated(part, ("channel",), names), "channel", BY_WORDS)
+    return entries(part, "channel", ("posters", "reactions"), BY_WORDS)
 
 
 def _channel_people(part: Slice) -> pl.DataFrame:

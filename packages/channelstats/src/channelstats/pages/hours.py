@@ -4,18 +4,23 @@ Rule: every day counts, weekends too; an author without a time zone is in no fig
 how many there are.
 """
 
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 import polars as pl
 
-from channelstats.stats.activity import HOURS, WEEKDAYS
-from channelstats.stats.measures import Measures
+from channelstats.days import WEEKDAYS
+from channelstats.facts.facts import Slice
 from channelstats.facts.periods import WEEK
-from channelstats.metrics.quantities import volume_by
-from channelstats.pages import figures
+from channelstats.metrics import registry
+from channelstats.metrics.metric import Metric
+from channelstats.metrics.query import aggregated, by_steps
+from channelstats.metrics.table import Kind
+from channelstats.metrics.volume import volume
 from channelstats.pages.components import compared_series, table, table_of
 from channelstats.pages.loading import ViewRequest
-from channelstats.pages.model import Heat, Kind, Page, Section, SeriesChart
+from channelstats.pages.model import Heat, Page, Section, SeriesChart
+
+HOURS: Final = range(24)
 
 _NO_ZONES: Final = "Nobody who posted has a known time zone, so there are no local times."
 
@@ -23,27 +28,27 @@ HOUR_NAMES: Final = tuple(f"{hour:02d}:00" for hour in HOURS)
 
 
 class _Steps(NamedTuple):
-    """Hours or weekdays in their order: the column they are in, their numbers and names."""
+    """Hours or weekdays in their order: what a query calls them, numbers, names."""
 
-    column: str
+    by: str
     axis: str
     numbers: tuple[int, ...]
     names: tuple[str, ...]
 
 
-_BY_HOUR: Final = _Steps("local_hour", "Hour", tuple(HOURS), HOUR_NAMES)
+_BY_HOUR: Final = _Steps("hour", "Hour", tuple(HOURS), HOUR_NAMES)
 
 
 def _weekdays(first: int) -> _Steps:
     numbers = tuple((first + step) % WEEK for step in range(WEEK))
-    return _Steps("local_weekday", "Weekday", numbers, tuple(WEEKDAYS[day] for day in numbers))
+    return _Steps("weekday", "Weekday", numbers, tuple(WEEKDAYS[day] for day in numbers))
 
 
 def view(request: ViewRequest) -> Page:
     days = _weekdays(request.data.first_weekday)
-    by_hour = _bars(request, _BY_HOUR, "m", "hours", "Messages by hour")
-    by_weekday = _bars(request, days, "m", "weekdays", "Messages by weekday")
-    words = [_bars(request, steps, "w", "words", "Words") for steps in (_BY_HOUR, days)]
+    by_hour = _bars(request, _BY_HOUR, registry.MESSAGES, "hours", "Messages by hour")
+    by_weekday = _bars(request, days, registry.MESSAGES, "weekdays", "Messages by weekday")
+    words = [_bars(request, steps, registry.WORDS, "words", "Words") for steps in (_BY_HOUR, days)]
     return request.page(
         "When people write, by weekday and hour of their own local time.",
         heat_map(request),
@@ -56,14 +61,10 @@ def view(request: ViewRequest) -> Page:
 
 
 def _bars(
-    request: ViewRequest, steps: _Steps, size: Literal["m", "w"], name: str, title: str
+    request: ViewRequest, steps: _Steps, metric: Metric, name: str, title: str
 ) -> SeriesChart:
-    def values(of: Measures) -> list[float | None]:
-        sizes = volume_by(of.period_messages.with_local_times, steps.column).select(
-            steps.column, size
-        )
-        found = dict(sizes.iter_rows())
-        return [found.get(number, 0) for number in steps.numbers]
+    def values(part: Slice) -> list[float | None]:
+        return by_steps(part, metric, steps.by, steps.numbers)
 
     scope = request.scope
     everyone = values(scope.now.whole) if scope.person else None
@@ -74,15 +75,14 @@ def _bars(
 def heat_map(request: ViewRequest) -> Section:
     """Messages by weekday and hour, as a picture and as a table that has the words too."""
     days = _weekdays(request.data.first_weekday)
-    messages = request.scope.now.period_messages.with_local_times
-    sizes = volume_by(messages, "local_weekday", "local_hour")
-    found = {(day, hour): (m, w) for day, hour, m, w in sizes.iter_rows()}
-    cells = [[found.get((day, hour), (0, 0)) for hour in HOURS] for day in days.numbers]
-    name, title = "week", figures.WEEK_HOURS.title
+    sizes = aggregated(request.scope.now, ("weekday", "hour"), ("messages", "words"))
+    volumes = {(day, hour): (m, w) for day, hour, m, w in sizes.iter_rows()}
+    cells = [[volumes.get((day, hour), (0, 0)) for hour in HOURS] for day in days.numbers]
+    name, title = "week", registry.WEEK_HOURS.title
     heat = Heat(
         name,
         title,
-        about=figures.WEEK_HOURS.about,
+        about=registry.WEEK_HOURS.about,
         rows=days.names,
         columns=HOUR_NAMES,
         values=tuple(tuple(m for m, _ in row) for row in cells),
@@ -99,7 +99,7 @@ def heat_map(request: ViewRequest) -> Section:
 
 def zone_notes(request: ViewRequest) -> tuple[str, ...]:
     """How many authors are left out of local times."""
-    without, posters = _authors_without_zone(request), request.scope.now.volume.posters
+    without, posters = _authors_without_zone(request), volume(request.scope.now).posters
     if not without:
         return ()
     if without == posters:
@@ -112,10 +112,10 @@ def zone_notes(request: ViewRequest) -> tuple[str, ...]:
 def _without_zones(request: ViewRequest) -> str:
     """What is said in place of a chart that is empty as no author has a time zone; "" otherwise."""
     without = _authors_without_zone(request)
-    return _NO_ZONES if without and without == request.scope.now.volume.posters else ""
+    return _NO_ZONES if without and without == volume(request.scope.now).posters else ""
 
 
 def _authors_without_zone(request: ViewRequest) -> int:
     authors = pl.col("slack_uid").filter(pl.col("local_hour").is_null())
-    messages = request.scope.now.period_messages.with_local_times
+    messages = request.scope.now.table("timed")
     return int(messages.select(authors.n_unique()).item())

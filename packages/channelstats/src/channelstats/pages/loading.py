@@ -21,31 +21,31 @@ import msgspec
 import polars as pl
 
 from channelstats.days import SUNDAY, period_text
-from channelstats.identifiers import SLACKBOT
-from channelstats.stats import Inputs, Options, Period, quantities
-from channelstats.facts.reading import LARGE, ReportContext, TooManyMessages, load_inputs
-from channelstats.stats.measures import MeasuredInputs, Measures, SmallGroups
+from channelstats.facts import Inputs, Options, Period
+from channelstats.facts.facts import Facts, Slice
 from channelstats.facts.periods import MONTH, WEEK, YEAR
-from channelstats.metrics.quantities import Change, Formula, Quantity
-from channelstats.stats.rankings import known_channels
-from channelstats.tables import Tables
-from channelstats.tables.directory import Channel
-from channelstats.tables.exclusion import resolve_people
-from channelstats.tables.messages import Progress
+from channelstats.facts.reading import LARGE, ReportContext, TooManyMessages, load_inputs
+from channelstats.identifiers import SLACKBOT
+from channelstats.metrics.query import Scope
+from channelstats.metrics.table import Kind, Table
 from channelstats.pages.model import (
     ALL_VIEWS,
     Choice,
     ChoiceError,
-    Kind,
     Line,
     Page,
     Part,
     Section,
-    Table,
     Text,
     Tile,
     Tiles,
 )
+from channelstats.pages.small_groups import SmallGroups
+from channelstats.tables import Tables
+from channelstats.tables.columns import ID
+from channelstats.tables.directory import Channel
+from channelstats.tables.exclusion import resolve_people
+from channelstats.tables.messages import Progress
 
 MOST_DAYS: Final = 400
 MOST_MESSAGES: Final = 12_000_000
@@ -69,50 +69,28 @@ class TooMuch(ChoiceError):  # noqa: N818 - named for what happened
     """There are too many messages in the days of a choice."""
 
 
-class Comparison(NamedTuple):
-    """A choice in the period and in the one before."""
+class Members(NamedTuple):
+    """Of one channel: IDs of its ``people``, and how many there were, as ``samples`` of (seconds,
+    members) in the order of time.
+    """
 
-    now: Measures
-    before: Measures
+    people: tuple[str, ...] = ()
+    samples: tuple[tuple[int, int], ...] = ()
 
-    @property
-    def is_meaningful(self) -> bool:
-        """Whether messages of both are known whole."""
-        return all(of.history.covers(of.period) for of in self)
+    def at_ends(self, period: Period) -> tuple[int, int] | None:
+        """How many at the beginning and at the end; None when no sample was taken before the end.
 
-    def change(self, now: Quantity, before: Quantity | None) -> Change:
-        """A number against the one before, where these can be compared."""
-        return (
-            quantities.change(now, before) if self.is_meaningful else quantities.not_compared(now)
-        )
+        The beginning is the latest sample up to the first midnight, else the earliest after it; the
+        end is the latest sample before the midnight after the last date.
+        """
+        until_end = [members for at, members in self.samples if at < period.end]
+        if not until_end:
+            return None
+        until_begin = [members for at, members in self.samples if at <= period.begin]
+        return (until_begin or until_end[:1])[-1], until_end[-1]
 
-    def changes(self, of: Formula) -> pl.Expr:
-        """`change` of each row of `channels` or `authors`."""
-        now = of.column()
-        if self.is_meaningful:
-            return quantities.changes(now, of.column(quantities.before), pl.col("was"))
-        nothing, state = pl.lit(None, pl.Float64), pl.lit("not_compared")
-        return pl.struct(cur=now.shown(), prev=nothing, diff_pct=nothing, state=state)
 
-    @property
-    def before_title(self) -> str:
-        return "A year before" if self.now.period.back else "Period before"
-
-    @property
-    def channels(self) -> pl.DataFrame:
-        """The channels with messages, beside the period before: see `beside`."""
-        now, before = (of.channel_frame for of in self)
-        return quantities.beside(now, before, "slack_cid")
-
-    @property
-    def authors(self) -> pl.DataFrame:
-        """Everybody with an entry, whoever is chosen, beside the period before."""
-        now, before = (of.whole.author_frame for of in self)
-        return quantities.beside(now, before, "slack_uid")
-
-    @property
-    def person(self) -> str:
-        return self.now.person
+NO_MEMBERS: Final = Members()
 
 
 @dataclass(frozen=True)
@@ -139,56 +117,48 @@ class DashboardData:
 
     @cached_property
     def known_channels(self) -> pl.DataFrame:
-        """See `rankings.known_channels`."""
-        return known_channels(self.channels, self.period)
+        """What is known of channels beside their messages: `slack_cid`, `members`, and whether each
+        is `new`, made after the period began, `private` or `archived`.
+        """
+        begin = self.period.begin
+        rows = [
+            (cid, known.members, known.created > begin, known.is_private, known.is_archived)
+            for cid, known in self.channels.items()
+        ]
+        flags = dict.fromkeys(("new", "private", "archived"), pl.Boolean())
+        schema = {"slack_cid": ID, "members": pl.Int64(), **flags}
+        return pl.DataFrame(rows, schema, orient="row")
 
     @cached_property
-    def measured(self) -> MeasuredInputs:
-        return MeasuredInputs(self.inputs, self.period, self.options)
+    def facts(self) -> Facts:
+        return Facts(self.inputs, self.options)
 
     @cached_property
-    def whole(self) -> Comparison:
+    def whole(self) -> Scope:
         """Everything."""
-        return self._compared(())
+        then = self.then or self
+        return Scope(self.facts.slice(self.period), then.facts.slice(self.period.previous))
 
     @cached_property
     def gone(self) -> list[str]:
         """Whose account is deactivated, or a bot's, Slackbot's too."""
         users = self.inputs.users.items()
-        return [uid for uid, of in users if of.deleted or of.is_bot or uid == SLACKBOT]
+        return [uid for uid, user in users if user.deleted or user.is_bot or uid == SLACKBOT]
 
     @property
     def is_large(self) -> bool:
         """Whether its views take so much memory that they should not be made beside others."""
         return self.inputs.messages.height > LARGE
 
-    def measured_in(self, channels: tuple[str, ...]) -> MeasuredInputs:
-        """Of these channels together, without any of all."""
-        if not channels:
-            return self.measured
-        return self.measured.only(pl.col("slack_cid").is_in(channels))
-
-    def scope(self, choice: Choice) -> Comparison:
+    def scope(self, choice: Choice) -> Scope:
         """What was chosen."""
-        whole = self._compared(choice.channels) if choice.channels else self.whole
-        if not choice.person:
-            return whole
-        return self._compared(choice.channels, choice.person, whole)
+        if not choice.channels and not choice.person:
+            return self.whole
+        return Scope(*(self._chosen(part, choice) for part in self.whole))
 
-    def _compared(
-        self, channels: tuple[str, ...], person: str = "", whole: Comparison | None = None
-    ) -> Comparison:
-        now = self.measured_in(channels)
-        before = now if self.then is None else self.then.measured_in(channels)
-        if whole is None:
-            return Comparison(now.measures(self.period), before.measures(self.period.previous))
-        is_theirs = pl.col("slack_uid") == person
-        own = now.only(is_theirs)
-        own_before = own if before is now else before.only(is_theirs)
-        return Comparison(
-            own.measures(self.period, person, whole.now),
-            own_before.measures(self.period.previous, person, whole.before),
-        )
+    def _chosen(self, part: Slice, choice: Choice) -> Slice:
+        chosen = part.facts.slice(part.period, choice.channels, choice.person)
+        return chosen if choice.channels else chosen.within(part)
 
 
 async def load(
@@ -233,12 +203,13 @@ async def load(
     )
 
 
-async def load_members(tables: Tables, choice: Choice, options: Options) -> tuple[str, ...]:
-    """Who is in the chosen channel, as it was read last, but for those who are excluded."""
+async def load_members(tables: Tables, choice: Choice, options: Options) -> Members:
+    """The members of the chosen channel, as they were read, but for those who are excluded."""
     text = await tables.bulk.get(choice.channel) or ""
     users = await tables.users.all() if options.excluded_users else {}
     out = resolve_people(options.excluded_users, users)
-    return tuple(uid for uid in text.split(",") if uid and uid not in out)
+    people = tuple(uid for uid in text.split(",") if uid and uid not in out)
+    return Members(people, tuple(await tables.members_log.samples(choice.channel)))
 
 
 def of_pages(options: Options) -> Options:
@@ -290,7 +261,7 @@ def refuse_small(choice: Choice, groups: SmallGroups) -> None:
 
 class ViewRequest:
     """What the view ``name`` was asked for: a choice, and the smallest group that may be shown;
-    ``members`` are who is in the channel, where that matters.
+    ``members`` are those of the channel, where they matter.
 
     :raises ChoiceError: the choice is of a group that is too small to be shown
     """
@@ -301,7 +272,7 @@ class ViewRequest:
         data: DashboardData,
         choice: Choice,
         smallest_group: int,
-        members: tuple[str, ...] = (),
+        members: Members = NO_MEMBERS,
     ) -> None:
         self.name = name
         self.data = data
@@ -310,17 +281,17 @@ class ViewRequest:
         self.smallest_group = smallest_group
         groups = SmallGroups(data.whole.now, smallest_group)
         self.shows, self.listable = groups.shows, groups.listable
-        self.names_people = groups.names_people
+        self.names_people, self._groups = groups.names_people, groups
         for channel in (choice.channel, *choice.compare):
             refuse_small(msgspec.structs.replace(choice, channel=channel), groups)
         shown = tuple(filter(self.shows, choice.group))
         self.choice = choice = msgspec.structs.replace(choice, group=shown)
-        self.scope: Comparison = data.scope(choice)
+        self.scope: Scope = data.scope(choice)
 
-    def measures_of(self, people: pl.Series, days: Period) -> Measures:
-        """What these people wrote in other days, in the chosen channels or anywhere."""
-        measured = self.data.measured_in(self.choice.channels)
-        return measured.only(pl.col("slack_uid").is_in(people.implode())).measures(days)
+    def written(self, people: pl.DataFrame, days: Period) -> pl.DataFrame:
+        """What these people wrote in some days, in the chosen channels or anywhere."""
+        there = self.data.facts.slice(days, self.choice.channels)
+        return there.messages.join(people, on="slack_uid", how="semi")
 
     def page(
         self,
@@ -391,7 +362,7 @@ class ViewRequest:
             return ()
         if not self.names_people:
             return (f"Fewer than {self.smallest_group} people posted, so nobody is named.",)
-        if not all(map(self.shows, self.data.whole.now.channel_frame["slack_cid"])):
+        if not all(map(self.shows, self._groups.posters)):
             out = "left out" if self.choice.group else "not listed"
             return (f"Channels where fewer than {self.smallest_group} people posted are {out}.",)
         return ()

@@ -9,11 +9,18 @@ from typing import Final, TypeAlias
 import msgspec
 import polars as pl
 
-from channelstats.tables.marks import ItemMark, assignment_of
+from channelstats.metrics.registry import METRICS
+from channelstats.metrics.table import (
+    Table,
+)
 from channelstats.pages.components import table
-from channelstats.metrics.registry import FIGURES
-from channelstats.pages.model import TO_DO, Page, Section, Table
+from channelstats.pages.model import (
+    TO_DO,
+    Page,
+    Section,
+)
 from channelstats.pages.queue import ITEM, LISTED, QUEUE, SHOWN
+from channelstats.tables.marks import ItemMark, assignment_of
 
 MARKED: Final = "marked"
 """The table of what is left out."""
@@ -59,7 +66,7 @@ def _with_assignees(items: Table, marks: MarkedItems) -> Table:
     if not any(assignee for assignee, _ in cells):
         return items
     added = pl.DataFrame(cells, dict.fromkeys((ASSIGNEE, ASSIGNED_BY), pl.String), orient="row")
-    columns = (FIGURES[name].column(name) for name in added.columns)
+    columns = (METRICS[name].column(name) for name in added.columns)
     return msgspec.structs.replace(
         items, columns=(*items.columns, *columns), rows=items.rows.hstack(added)
     )

@@ -11,21 +11,19 @@ from typing import Final, NamedTuple, TypeAlias
 import polars as pl
 
 from channelstats.counting import JOINED, LEFT
-from channelstats.stats.activity import HOURS, WEEKDAYS
-from channelstats.stats.conversation import STARTS_THREAD
-from channelstats.stats.measures import Measures
-from channelstats.stats.messages import REACTED, REPLIED
-from channelstats.tables.columns import IS_HEAD
-from channelstats.pages import figures
+from channelstats.days import WEEKDAYS
+from channelstats.facts.facts import REACTED, REPLIED, Slice
+from channelstats.metrics import registry
+from channelstats.metrics.metric import STARTS_THREAD
 from channelstats.pages.components import date_cells, message_cells, table
-from channelstats.pages.hours import HOUR_NAMES
+from channelstats.pages.hours import HOUR_NAMES, HOURS
 from channelstats.pages.loading import ViewRequest
 from channelstats.pages.model import ChoiceError, Page, Section
 from channelstats.pages.threads import WAIT_LABELS, WAIT_STEPS
 
 MOST_LISTED: Final = 10_000
 
-Pick: TypeAlias = Callable[[Measures], pl.DataFrame]
+Pick: TypeAlias = Callable[[Slice], pl.DataFrame]
 
 
 class Selection(NamedTuple):
@@ -52,7 +50,7 @@ def view(request: ViewRequest) -> Page:
         date=date_cells(found, request.scope.now.period.zone),
     )
     more = f"Only the newest {MOST_LISTED:,} of {picked.height:,} messages are listed."
-    titles = {"person": figures.BY, "replies": figures.REPLIES_IN_THREAD}
+    titles = {"person": registry.BY, "replies": registry.REPLIES_IN_THREAD}
     return request.page(
         f"{found_by.title}, newest first.",
         # Which ones is in the title of the table, as a phone shows no sentence about the page.
@@ -88,49 +86,42 @@ def selection_of(*labels: str) -> str:
 # ── which ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _which(of: pl.Expr) -> Pick:
-    return lambda measures: measures.messages.filter(of)
+def _which(chosen: pl.Expr, table: str = "messages") -> Pick:
+    return lambda part: part.table(table).filter(chosen)
 
 
-def _moves(subtypes: frozenset[str]) -> Pick:
-    return lambda of: of.period_messages.moves.filter(pl.col("subtype").is_in(subtypes))
-
-
-def _answers(of: Measures) -> pl.DataFrame:
+def _answers(part: Slice) -> pl.DataFrame:
     """By others in threads of the person, or of anybody."""
-    by_others = of.whole.messages.filter(pl.col("parent_user_id") != pl.col("slack_uid"))
-    return by_others.filter(pl.col("parent_user_id") == of.person) if of.person else by_others
+    by_others = pl.col("parent_user_id") != pl.col("slack_uid")
+    answers = part.whole.messages.filter(by_others)
+    return answers.filter(pl.col("parent_user_id") == part.person) if part.person else answers
 
 
-def _local(which: pl.Expr) -> Pick:
-    return lambda of: of.period_messages.with_local_times.filter(which)
+def _heads(waited: pl.Expr) -> Pick:
+    """Heads by the whole `seconds` until somebody else replied."""
 
-
-def _waited(least: float, below: float) -> Pick:
-    """Heads whose first reply by somebody else took so many seconds."""
-
-    def pick(of: Measures) -> pl.DataFrame:
-        waits = of.waits.filter(pl.col("seconds").is_between(least, below, closed="left"))
-        return of.messages.join(waits, on=("slack_cid", "ts"), how="semi")
+    def pick(part: Slice) -> pl.DataFrame:
+        heads = part.table("conversations").filter("is_head").filter(waited)
+        return part.messages.join(heads, on="row", how="semi")
 
     return pick
 
 
-def _never_answered(of: Measures) -> pl.DataFrame:
-    return of.messages.filter(IS_HEAD).join(of.waits, on=("slack_cid", "ts"), how="anti")
+def _waited(least: float, below: float) -> Pick:
+    return _heads(pl.col("seconds").is_between(least, below, closed="left"))
 
 
 def _with_emoji(emoji: str) -> Pick:
-    def pick(of: Measures) -> pl.DataFrame:
-        reactions = of.period_messages.reactions.filter(pl.col("emoji").cast(pl.String) == emoji)
-        return of.period_messages.messages[reactions["row"].unique(maintain_order=True)]
+    def pick(part: Slice) -> pl.DataFrame:
+        reactions = part.table("reactions").filter(pl.col("emoji").cast(pl.String) == emoji)
+        return part.messages.join(reactions, on="row", how="semi")
 
     return pick
 
 
 def _all() -> Mapping[str, Selection]:
     found = {
-        "": Selection("Messages of people", lambda of: of.messages),
+        "": Selection("Messages of people", lambda part: part.messages),
         "threads": Selection("Messages with replies", _which(STARTS_THREAD)),
         "replies": Selection("Replies in threads", _which(pl.col("is_reply"))),
         "answers": Selection("Replies in threads that others started", _answers),
@@ -139,11 +130,17 @@ def _all() -> Mapping[str, Selection]:
             _which(pl.col("parent_user_id") != pl.col("slack_uid")),
         ),
         "answered": Selection("Messages that others replied to", _waited(0, float("inf"))),
-        "noticed": Selection("Messages that others replied or reacted to", lambda of: of.noticed),
+        "noticed": Selection(
+            "Messages that others replied or reacted to", lambda part: part.noticed(part.messages)
+        ),
         "reacted": Selection("Messages with reactions", _which(pl.col(REACTED) > 0)),
         "files": Selection("Messages with files", _which(pl.col("file_count") > 0)),
-        "joined": Selection("Messages about joining a channel", _moves(JOINED)),
-        "left": Selection("Messages about leaving a channel", _moves(LEFT)),
+        "joined": Selection(
+            "Messages about joining a channel", _which(pl.col("subtype").is_in(JOINED), "moves")
+        ),
+        "left": Selection(
+            "Messages about leaving a channel", _which(pl.col("subtype").is_in(LEFT), "moves")
+        ),
     }
     bounds = pairwise((0, *WAIT_STEPS, float("inf")))
     for label, (least, below) in zip(WAIT_LABELS, bounds, strict=False):
@@ -151,19 +148,19 @@ def _all() -> Mapping[str, Selection]:
             f"Messages whose first reply by others took {label}", _waited(least, below)
         )
     found[_slug(WAIT_LABELS[-1])] = Selection(
-        "Messages with a thread that others never replied in", _never_answered
+        "Messages with a thread that others never replied in", _heads(pl.col("seconds").is_null())
     )
     is_hour = {
         name: pl.col("local_hour") == hour for hour, name in zip(HOURS, HOUR_NAMES, strict=True)
     }
     is_day = {name: pl.col("local_weekday") == day for day, name in enumerate(WEEKDAYS)}
     for clock, hour in is_hour.items():
-        found[_slug(clock)] = Selection(f"Messages written from {clock}", _local(hour))
+        found[_slug(clock)] = Selection(f"Messages written from {clock}", _which(hour, "timed"))
     for name, day in is_day.items():
-        found[_slug(name)] = Selection(f"Messages written on a {name}", _local(day))
+        found[_slug(name)] = Selection(f"Messages written on a {name}", _which(day, "timed"))
         for clock, hour in is_hour.items():
             title = f"Messages written on a {name} from {clock}"
-            found[_slug(name, clock)] = Selection(title, _local(day & hour))
+            found[_slug(name, clock)] = Selection(title, _which(day & hour, "timed"))
     return found
 
 

@@ -1,20 +1,18 @@
 """Pages before they have a form: tiles, charts, tables and texts, in sections.
 
-Rule: what is said and in which order is decided here once; who shows it decides how it looks. A
-value has a kind, which says how it is written; people, channels and emoji are IDs. Every number of
-a chart is also in a table that stands with it.
+Rule: what is said and in which order is decided here once; who shows it decides how it looks.
+Every number of a chart is also in a table that stands with it.
 """
 
 from collections.abc import Iterator, Mapping
 from datetime import date
-from enum import StrEnum
 from itertools import chain
-from typing import Final, Literal, Self, TypeAlias, TypedDict, final
+from typing import Final, Literal, Self, TypeAlias
 
 import msgspec
-import polars as pl
 
 from channelstats.metrics.quantities import Change
+from channelstats.metrics.table import Cell, Kind, Link, Table
 
 
 class ChoiceError(Exception):

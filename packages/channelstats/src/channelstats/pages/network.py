@@ -9,12 +9,22 @@ from typing import Final
 
 import polars as pl
 
+from channelstats.facts.interactions import interactions
+from channelstats.metrics import registry
 from channelstats.metrics.quantities import ranked
-from channelstats.pages import figures
-from channelstats.pages.components import table, tiles
 from channelstats.metrics.registry import TOTAL_OF_PERSON
+from channelstats.metrics.table import (
+    Table,
+)
+from channelstats.pages.components import table, tiles
 from channelstats.pages.loading import ViewRequest
-from channelstats.pages.model import Edge, Network, Node, Page, Section, Table
+from channelstats.pages.model import (
+    Edge,
+    Network,
+    Node,
+    Page,
+    Section,
+)
 
 MOST_NODES: Final = 60
 MOST_EDGES: Final = 200
@@ -28,8 +38,8 @@ _WAYS: Final = {
 }
 """What one does to another: people groups, and their columns."""
 
-_OF_ALL: Final = (figures.INTERACTING, figures.PAIRS, figures.MUTUAL, figures.INTERACTIONS)
-_OF_PERSON: Final = (figures.PARTNERS, figures.DONE, figures.RECEIVED)
+_OF_ALL: Final = (registry.INTERACTING, registry.PAIRS, registry.MUTUAL, registry.INTERACTIONS)
+_OF_PERSON: Final = (registry.PARTNERS, registry.DONE, registry.RECEIVED)
 
 
 def view(request: ViewRequest) -> Page:
@@ -37,7 +47,7 @@ def view(request: ViewRequest) -> Page:
     lead = "Who mentions, replies to and reacts to whom."
     if scope.person:
         lead = "Who this person interacts with, and how these interact with one another."
-    edges = _around(scope.now.edges, scope.person)
+    edges = _around(interactions(scope.now).edges, scope.person)
     if not request.names_people:
         edges = edges.clear()
     people = _people(edges)
@@ -82,9 +92,9 @@ def _network(edges: pl.DataFrame, people: pl.DataFrame) -> Network:
     drawn = {*among["one"], *among["other"]}
     weights = people.select("person", "total").head(MOST_NODES).iter_rows()
     return Network(
-        figures.NETWORK.name,
-        figures.NETWORK.title,
-        about=figures.NETWORK.about,
+        registry.NETWORK.name,
+        registry.NETWORK.title,
+        about=registry.NETWORK.about,
         nodes=tuple(Node(uid, weight) for uid, weight in weights if uid in drawn),
         edges=tuple(Edge(*row) for row in among.iter_rows()),
     )
@@ -104,11 +114,11 @@ def _strongest(edges: pl.DataFrame, most: int) -> pl.DataFrame:
 def _edge_table(request: ViewRequest, edges: pl.DataFrame) -> Table:
     found = _strongest(edges, MOST_LISTED)
     for name, column in _WAYS.items():
-        way = request.scope.now.interactions.pairs(name)
+        way = interactions(request.scope.now).pairs(name)
         way = way.select(one="uid", other="other", **{column: pl.col("n")})
         found = found.join(way, on=("one", "other"), how="left", maintain_order="left")
     rows = found.fill_null(0).rename({"one": "from", "other": "to", "n": "total"})
     about = f"The strongest {found.height:,} of {edges.height:,}." * (found.height < edges.height)
     title = "Interactions from one person to another"
-    of = {"reactions": figures.REACTIONS_OF_PAIR}
+    of = {"reactions": registry.REACTIONS_OF_PAIR}
     return table("edges", title, rows, of, bar="total", about=about)

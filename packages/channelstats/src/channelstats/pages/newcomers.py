@@ -14,11 +14,17 @@ import polars as pl
 from msgspec.structs import replace
 
 from channelstats.counting import JOINED
-from channelstats.stats.conversation import comers, comings
-from channelstats.stats.measures import Measures
+from channelstats.facts.facts import Slice
 from channelstats.facts.periods import MONTH, POINT, WEEK, Period, blocks, labels, weeks, with_point
+from channelstats.metrics import registry
+from channelstats.metrics.metric import Metric
+from channelstats.metrics.people import comers, comings
 from channelstats.metrics.quantities import percent, percent_of, shown
-from channelstats.pages import figures, queue
+from channelstats.metrics.table import (
+    Column,
+    Table,
+)
+from channelstats.pages import queue
 from channelstats.pages.components import (
     BEFORE,
     EVERYONE,
@@ -28,17 +34,14 @@ from channelstats.pages.components import (
     table_of,
     tiles,
 )
-from channelstats.metrics.registry import Figure
 from channelstats.pages.loading import ViewRequest
 from channelstats.pages.model import (
     ChoiceError,
-    Column,
     Heat,
     Page,
     Section,
     Series,
     SeriesChart,
-    Table,
 )
 from channelstats.pages.todo import newcomer_rows
 
@@ -48,21 +51,21 @@ _MOST_COHORTS: Final = 26
 Week: TypeAlias = Mapping[str, float | None]
 """The numbers of one week by the keys of their figures."""
 
-_COMINGS: Final = (figures.RETAINED, figures.NEW_IN_WEEK, figures.RETURNING, figures.LAPSED)
+_COMINGS: Final = (registry.RETAINED, registry.NEW_IN_WEEK, registry.RETURNING, registry.LAPSED)
 _FROM_WEEK_BEFORE: Final = ("both", "returning", "lapsed", "rate")
 """What nobody can tell of a week without all messages of the one before it."""
-_ACTIVE: Final = (figures.IN_WEEK, figures.IN_FOUR_WEEKS)
+_ACTIVE: Final = (registry.IN_WEEK, registry.IN_FOUR_WEEKS)
 _OF_WEEK: Final = {
-    of.key: of for of in (*_COMINGS, *_ACTIVE, figures.RETENTION, figures.MEMBERS_OF_ALL)
+    of.key: of for of in (*_COMINGS, *_ACTIVE, registry.RETENTION, registry.MEMBERS_OF_ALL)
 }
 _OF_ALL: Final = (
-    figures.FIRST_TIME,
-    figures.STAYED,
-    figures.WEEKLY,
-    figures.MONTHLY,
-    figures.STICKINESS,
+    registry.FIRST_TIME,
+    registry.STAYED,
+    registry.WEEKLY,
+    registry.MONTHLY,
+    registry.STICKINESS,
 )
-_OF_PERSON: Final = (figures.WEEKS_ACTIVE, figures.STAYED)
+_OF_PERSON: Final = (registry.WEEKS_ACTIVE, registry.STAYED)
 
 
 def view(request: ViewRequest) -> Page:
@@ -71,7 +74,7 @@ def view(request: ViewRequest) -> Page:
     shown_weeks, first = _shown_weeks(request), _first_posts(request)
     found = _weeks(now, shown_weeks, first)
 
-    def lines(name: str, title: str, *drawn: Figure, about: str = "") -> SeriesChart:
+    def lines(name: str, title: str, *drawn: Metric, about: str = "") -> SeriesChart:
         series = tuple(
             Series(of.key, of.title, tuple(week[of.key] for week in found)) for of in drawn
         )
@@ -81,7 +84,7 @@ def view(request: ViewRequest) -> Page:
         )
 
     rates = lines(
-        "retention", figures.RETENTION.title, figures.RETENTION, about=figures.RETENTION.about
+        "retention", registry.RETENTION.title, registry.RETENTION, about=registry.RETENTION.about
     )
     if scope.person:
         of_all = tuple(week["rate"] for week in _weeks(scope.now.whole, shown_weeks, first))
@@ -94,7 +97,7 @@ def view(request: ViewRequest) -> Page:
     ]
     members = () if scope.person or request.choice.channels else _members(request, shown_weeks)
     if members:
-        of = figures.MEMBERS_OF_ALL
+        of = registry.MEMBERS_OF_ALL
         drawn = (Series(of.key, of.title, members),)
         charts.append(
             replace(rates, name=of.key, title=of.title, about=of.about, kind=of.kind, series=drawn)
@@ -119,9 +122,9 @@ def view(request: ViewRequest) -> Page:
 
 def _first_time(request: ViewRequest) -> Table:
     rows = newcomer_rows(queue.first_time_posters(request))
-    about = figures.FIRST_TIME.about
-    first = {"message": figures.FIRST_MESSAGE}
-    return table("first_time", figures.FIRST_TIME.title, rows, first, about=about)
+    about = registry.FIRST_TIME.about
+    first = {"message": registry.FIRST_MESSAGE}
+    return table("first_time", registry.FIRST_TIME.title, rows, first, about=about)
 
 
 def _shown_weeks(request: ViewRequest) -> list[Period]:
@@ -131,7 +134,7 @@ def _shown_weeks(request: ViewRequest) -> list[Period]:
 
 def _first_posts(request: ViewRequest) -> dict[str, int]:
     """When everybody first posted, in microseconds."""
-    return dict(request.data.measured.first_posts.select("slack_uid", "ts").iter_rows())
+    return dict(request.data.facts.first_posts.select("slack_uid", "ts").iter_rows())
 
 
 def _column(series: Series, chart: SeriesChart) -> Column:
@@ -151,41 +154,41 @@ def _members(request: ViewRequest, shown_weeks: list[Period]) -> tuple[float | N
     return tuple(counts[taken[end - 1]].active_humans if end else None for end in ends)
 
 
-def _weeks(of: Measures, shown_weeks: list[Period], first: Mapping[str, int]) -> list[Week]:
+def _weeks(part: Slice, shown_weeks: list[Period], first: Mapping[str, int]) -> list[Week]:
     """The posters of each week shown, those of the four that end with it, and who came and went;
     ``first`` are everybody's first posts in microseconds.
     """
-    who = _posters(of, weeks(shown_weeks[-1].ending_with((len(shown_weeks) + _FOUR - 1) * WEEK)))
+    who = _posters(part, weeks(shown_weeks[-1].ending_with((len(shown_weeks) + _FOUR - 1) * WEEK)))
     found: list[Week] = []
     for number, week in enumerate(shown_weeks, _FOUR - 1):
         four = [who.get(point, set()) for point in range(number - _FOUR + 1, number + 1)]
         *_, then, now = four
         came = comings(now, then, first, week)
-        if not of.history.covers(week.previous):
+        if not part.history.covers(week.previous):
             came |= dict.fromkeys(_FROM_WEEK_BEFORE)
-        came["new"] = _new_in(of, week, now)
+        came["new"] = _new_in(part, week, now)
         found.append({"weekly": len(now), "monthly": len(set().union(*four)), **came})
     return found
 
 
-def _new_in(of: Measures, week: Period, posters: AbstractSet[str]) -> int | None:
+def _new_in(part: Slice, week: Period, posters: AbstractSet[str]) -> int | None:
     """How many of the posters of a week are certainly new in it; None where nothing tells."""
-    first = of.own_first_posts.filter(week.covers())["slack_uid"]
+    first = part.own_first_posts.filter(week.covers())["slack_uid"]
     new = posters & set(first)
-    if of.history.knows_newcomers(week):
+    if part.history.knows_newcomers(week):
         return len(new)
-    return len(new & of.people.joined) or None
+    return len(new & part.facts.people.joined) or None
 
 
-def _posters(of: Measures, shown_weeks: list[Period]) -> dict[int, set[str]]:
+def _posters(part: Slice, shown_weeks: list[Period]) -> dict[int, set[str]]:
     """Who posted in each of these weeks, by its place; a week without posters is missing."""
-    posted = _posted(of, shown_weeks).group_by("point").agg("slack_uid")
+    posted = _posted(part, shown_weeks).group_by("point").agg("slack_uid")
     return {point: set(uids) for point, uids in posted.iter_rows()}
 
 
-def _posted(of: Measures, shown_weeks: list[Period]) -> pl.DataFrame:
+def _posted(part: Slice, shown_weeks: list[Period]) -> pl.DataFrame:
     """Who posted in which of these weeks: `point`, `slack_uid`."""
-    counted = of.period_messages.source.counted.select("ts", "slack_uid")
+    counted = part.everything("messages").select("ts", "slack_uid")
     return with_point(counted, shown_weeks).select("point", "slack_uid").unique()
 
 
@@ -225,7 +228,7 @@ def _cohorts(request: ViewRequest) -> tuple[Heat, Table]:
 
     steps = range(number)
     values = tuple(tuple(cell(week, step) for step in steps) for week in steps)
-    of, name = figures.COHORTS, figures.COHORTS.name
+    of, name = registry.COHORTS, registry.COHORTS.name
     titles = tuple(_weeks_since(step * each + 1, (step + 1) * each) for step in steps)
     in_each = tuple(sizes.get(week, 0) for week in steps)
     heat = Heat(
@@ -240,12 +243,12 @@ def _cohorts(request: ViewRequest) -> tuple[Heat, Table]:
     )
     # week_1; weeks_1_to_4
     columns = [
-        Figure(title.lower().replace(" ", "_"), title, kind=of.kind, listed="group/")
+        Metric(title.lower().replace(" ", "_"), title, kind=of.kind, listed="group/")
         for title in titles
     ]
     cells = {of.name: [row[step] for row in values] for step, of in enumerate(columns)}
     since_when = "the week" if each == 1 else f"the {each} weeks"
-    began_in = figures.BEGAN._replace(title=f"First message in {since_when} from")
+    began_in = registry.BEGAN._replace(title=f"First message in {since_when} from")
     frame = pl.DataFrame({"week": heat.rows, "newcomers": in_each, **cells}, strict=False)
     said = {"week": began_in, **{of.name: of for of in columns}}
     return heat, table(name, of.title, frame, said)
@@ -278,14 +281,14 @@ def _ways_in(request: ViewRequest) -> tuple[SeriesChart, Table, Table]:
     }
     rows = found.select(pl.Series("month", labels(months)), *_STEPS, **shares)
     counts = found.rows()
-    of, name = figures.WAYS_IN, figures.WAYS_IN.name
+    of, name = registry.WAYS_IN, registry.WAYS_IN.name
     drawn = (
         Series("now", "Joined in the last four weeks", counts[-1]),
         Series(BEFORE, "In the four weeks before", counts[-2], faint=True),
     )
     steps = tuple(_STEPS.values())
     chart = SeriesChart("bars", name, of.title, "Step", steps, of.kind, drawn, of.about)
-    answered = {"answered": figures.OF_THEM_ANSWERED}
+    answered = {"answered": registry.OF_THEM_ANSWERED}
     by_month = table(f"{name}_by_month", "By four weeks", rows, answered)
     return chart, table_of(name, of.title, {"people": chart}), by_month
 
@@ -311,22 +314,21 @@ def _steps(request: ViewRequest, months: Sequence[Period]) -> pl.DataFrame:
 
 def _joined(request: ViewRequest, months: Sequence[Period]) -> pl.DataFrame:
     """Who joined in which month, the `point`, and whether they came as far as each step."""
-    days, first = _reach(request), request.data.measured.first_posts
-    measured = request.data.measured_in(request.choice.channels)
-    of = measured.measures(days).period_messages
+    days, facts = _reach(request), request.data.facts
+    there, first = facts.slice(days, request.choice.channels), facts.first_posts
     joined = (
-        of.moves.filter(pl.col("subtype").is_in(JOINED))
-        .join(of.source.joins_before(days), on="slack_uid", how="anti")
+        there.table("moves")
+        .filter(pl.col("subtype").is_in(JOINED))
+        .join(there.joins_before(), on="slack_uid", how="anti")
         .group_by("slack_uid")
         .agg(pl.col("ts").min())
         .join(first.select("slack_uid", first="ts"), on="slack_uid", how="left")
         .filter(pl.col("first").is_null() | (pl.col("first") >= pl.col("ts")))
     )
-    theirs = request.measures_of(joined["slack_uid"], days)
-    messages = theirs.messages
+    messages = request.written(joined, days)
     active = with_point(messages, weeks(days)).group_by("slack_uid")
     regular = active.agg(pl.col("point").n_unique()).filter(pl.col("point") >= REGULAR)
-    steps = {"posted": messages, "answered": theirs.noticed, "regular": regular}
+    steps = {"posted": messages, "answered": there.noticed(messages), "regular": regular}
     return with_point(joined, months).with_columns(
         pl.col("slack_uid").is_in(frame["slack_uid"].unique().implode()).alias(name)
         for name, frame in steps.items()
@@ -338,7 +340,7 @@ def _joined(request: ViewRequest, months: Sequence[Period]) -> pl.DataFrame:
 _GROUP: Final = re.compile(
     r"(\d{4}-\d\d-\d\d)-(joined|posted|answered|regular|both|returning|weeks?-\d[\w-]*)"
 )
-_OF_TWO_WEEKS: Final = {of.key: of.about for of in (figures.RETAINED, figures.RETURNING)}
+_OF_TWO_WEEKS: Final = {of.key: of.about for of in (registry.RETAINED, registry.RETURNING)}
 
 
 def group_of(day: str, column: str) -> str:
@@ -362,7 +364,7 @@ def group(request: ViewRequest) -> Page:
         said, who = _of_step(request, day, what)
     else:
         said, who = _of_cohort(request, day, what)
-    first = request.listable(request.data.measured.first_posts).select(
+    first = request.listable(request.data.facts.first_posts).select(
         "slack_uid", channel="slack_cid", first_message=message_cells("slack_cid", "ts")
     )
     rows = (
@@ -387,7 +389,7 @@ def _of_comers(request: ViewRequest, day: str, kind: str) -> tuple[str, pl.DataF
         who = _posters(now, [week.previous, week])
         found = comers(who.get(1, set()), who.get(0, set()), _first_posts(request), week)[kind]
     said = f"In the week from {day}: {_OF_TWO_WEEKS[kind][0].lower()}{_OF_TWO_WEEKS[kind][1:]}"
-    kind_of_id = request.data.measured.first_posts.schema["slack_uid"]
+    kind_of_id = request.data.facts.first_posts.schema["slack_uid"]
     return said, pl.DataFrame({"slack_uid": sorted(found)}, {"slack_uid": kind_of_id})
 
 

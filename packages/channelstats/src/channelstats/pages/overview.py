@@ -6,9 +6,9 @@ of a volume add up to the tiles, but for people: who posts in two weeks is one p
 
 from typing import Final
 
-from channelstats.pages import figures
+from channelstats.metrics import registry
 from channelstats.pages.channels import channel_table
-from channelstats.pages.components import over_time, table_of, tiles
+from channelstats.pages.components import lines_of, table_of, tiles
 from channelstats.pages.hours import heat_map, zone_notes
 from channelstats.pages.loading import ViewRequest
 from channelstats.pages.model import Page, Section
@@ -18,32 +18,32 @@ from channelstats.pages.summary import summary
 
 _TOP: Final = 10
 
-_VOLUME: Final = (figures.MESSAGES, figures.WORDS)
+_VOLUME: Final = (registry.MESSAGES, registry.WORDS)
 _THREADS: Final = (
-    figures.THREADS_STARTED,
-    figures.FIRST_REPLY,
-    figures.UNANSWERED_SHARE._replace(key="unanswered"),
+    registry.THREADS_STARTED,
+    registry.FIRST_REPLY,
+    registry.UNANSWERED_SHARE._replace(key="unanswered"),
 )
 _OF_ALL: Final = (
-    figures.POSTERS,
-    figures.MESSAGES,
-    figures.FIRST_TIME,
-    figures.FIRST_REPLY,
-    figures.OPEN_QUESTIONS,
+    registry.POSTERS,
+    registry.MESSAGES,
+    registry.FIRST_TIME,
+    registry.FIRST_REPLY,
+    registry.OPEN_QUESTIONS,
 )
 _OF_PERSON: Final = (
     *_VOLUME,
-    figures.SHARE_OF_MESSAGES,
+    registry.SHARE_OF_MESSAGES,
     *_THREADS,
-    figures.REACTIONS,
-    figures.REACTIONS_GIVEN,
-    figures.ANSWERS,
+    registry.REACTIONS,
+    registry.REACTIONS_GIVEN,
+    registry.ANSWERS,
 )
 
 
 def view(request: ViewRequest) -> Page:
     scope = request.scope
-    lines = over_time(scope, figures.MESSAGES)
+    lines = lines_of(scope, registry.MESSAGES)
     lead = "How much was written, by how many people, where and when, compared with before."
     first = [queue(items(request), SHOWN)]
     if scope.person:
@@ -64,11 +64,11 @@ def view(request: ViewRequest) -> Page:
 
 def volume(request: ViewRequest) -> Page:
     scope = request.scope
-    people = () if scope.person else (figures.POSTERS,)
-    charts = {figure.key: over_time(scope, figure) for figure in (*_VOLUME, *people)}
+    people = () if scope.person else (registry.POSTERS,)
+    charts = {metric.key: lines_of(scope, metric) for metric in (*_VOLUME, *people)}
     return request.page(
         "How much was written and by how many people, compared with before.",
         *map(Section.of, charts.values()),
         Section.of(table_of("volume", "Over time", charts)),
-        tiles=tiles(scope, *_VOLUME, figures.WORDS_PER_MESSAGE, *people),
+        tiles=tiles(scope, *_VOLUME, registry.WORDS_PER_MESSAGE, *people),
     )

@@ -17,12 +17,13 @@ from typing import Any, Final, cast
 import msgspec
 import polars as pl
 
+from channelstats.metrics.table import Column, Kind, Table
 from channelstats.pages import model
 from channelstats.pages.model import Page
 
 _STRUCTS: Final = (
     *(model.Page, model.Choice, model.Section, model.Text, model.Span),
-    *(model.Tiles, model.Tile, model.Table, model.Column),
+    *(model.Tiles, model.Tile, Table, Column),
     *(
         model.SeriesChart,
         model.DateNote,
@@ -35,7 +36,7 @@ _STRUCTS: Final = (
 )
 
 _MADE_BY: Final[Mapping[str, Callable[..., object]]] = {
-    **{of.__name__: of for of in (*_STRUCTS, model.Kind)},
+    **{of.__name__: of for of in (*_STRUCTS, Kind)},
     "tuple": lambda *parts: parts,
     "frozenset": lambda *parts: frozenset(parts),
     "date": date.fromisoformat,

@@ -8,36 +8,44 @@ from typing import Final
 
 import polars as pl
 
+from channelstats.facts.interactions import interactions
+from channelstats.metrics import registry
 from channelstats.metrics.quantities import ranked
-from channelstats.tables.columns import ID
-from channelstats.pages import figures
+from channelstats.metrics.query import entries
+from channelstats.metrics.table import (
+    Table,
+)
 from channelstats.pages.components import table, tiles
 from channelstats.pages.loading import ViewRequest
-from channelstats.pages.model import Page, Section, Table
+from channelstats.pages.model import (
+    Page,
+    Section,
+)
 from channelstats.pages.ranking import By, ranking
+from channelstats.tables.columns import ID
 
 _OF_ALL: Final = (
-    figures.POSTERS,
-    figures.POSTING,
-    figures.MEDIAN_MESSAGES,
-    figures.MESSAGES,
-    figures.WORDS,
-    figures.WORDS_PER_POSTER,
-    figures.TOP_TEN,
-    figures.HALF,
-    figures.REACTIONS,
-    figures.ANSWERS,
+    registry.POSTERS,
+    registry.POSTING,
+    registry.MEDIAN_MESSAGES,
+    registry.MESSAGES,
+    registry.WORDS,
+    registry.WORDS_PER_POSTER,
+    registry.TOP_TEN,
+    registry.HALF,
+    registry.REACTIONS,
+    registry.ANSWERS,
 )
 _OF_PERSON: Final = (
-    figures.MESSAGES,
-    figures.WORDS,
-    figures.SHARE_OF_MESSAGES,
-    figures.REACTIONS,
-    figures.REACTIONS_GIVEN,
-    figures.ANSWERS,
+    registry.MESSAGES,
+    registry.WORDS,
+    registry.SHARE_OF_MESSAGES,
+    registry.REACTIONS,
+    registry.REACTIONS_GIVEN,
+    registry.ANSWERS,
 )
 
-_POSTED: Final = pl.col("m") > 0
+_POSTED: Final = pl.col("messages") > 0
 
 _PARTNERS: Final = (
     "reactions_from",
@@ -71,11 +79,11 @@ def people_table(request: ViewRequest, most: int | None = None) -> Table:
     """Everybody who posted, or the first so many; or the person chosen."""
     scope = request.scope
     # As many as the tiles count. Who only got replies is in a table of their own.
-    chosen = pl.col("slack_uid") == scope.person if scope.person else _POSTED
+    chosen = pl.col("person") == scope.person if scope.person else _POSTED
     metrics = ("messages", "words", "share", "reactions", "reactions_given", "answers", "change")
     received = {
-        "reactions": figures.REACTIONS_RECEIVED,
-        "reactions_given": figures.at_least(figures.REACTIONS_GIVEN, scope.now.whole),
+        "reactions": registry.REACTIONS_RECEIVED,
+        "reactions_given": registry.at_least(registry.REACTIONS_GIVEN, scope.now.whole),
     }
     title = "This person" if scope.person else ""
     return ranking(
@@ -85,9 +93,8 @@ def people_table(request: ViewRequest, most: int | None = None) -> Table:
 
 def _only_answered(request: ViewRequest) -> list[Section]:
     """Who wrote nothing, while others replied in threads they started before; if anybody."""
-    rows = request.scope.authors.filter(~_POSTED).select(
-        person="slack_uid", answers="thread_messages", reactions_given="reactions_given"
-    )
+    people = entries(request.scope.now.whole, "person", ("reactions_given",))
+    rows = people.filter(~_POSTED).select("person", "answers", "reactions_given")
     if rows.is_empty():
         return []
     about = "People who wrote nothing in this period, and whose earlier threads others replied to."
@@ -96,10 +103,10 @@ def _only_answered(request: ViewRequest) -> list[Section]:
 
 def partner_table(request: ViewRequest) -> Table:
     """Who the person interacts with, by every way, the most first."""
-    interactions, person = request.scope.now.interactions, request.scope.person
+    ways, person = interactions(request.scope.now), request.scope.person
     others = pl.DataFrame(schema={"other": ID})
     for name in _PARTNERS:
-        group = interactions.group(name).filter(pl.col("uid") == person)
+        group = ways.group(name).filter(pl.col("uid") == person)
         counted = group.select("other", pl.col("n").alias(name))
         others = others.join(counted, on="other", how="full", coalesce=True)
     others = others.filter(pl.col("other") != person).with_columns(pl.exclude("other").fill_null(0))

@@ -11,32 +11,39 @@ import polars as pl
 
 from channelstats.counting import JOINED
 from channelstats.facts.periods import WEEK
-from channelstats.pages import figures
+from channelstats.metrics import registry
+from channelstats.metrics.table import (
+    Table,
+)
 from channelstats.pages.channels import channel_table
 from channelstats.pages.components import (
     date_cells,
+    lines_of,
     message_cells,
-    over_time,
     table,
     table_of,
     tiles,
 )
 from channelstats.pages.loading import ViewRequest
-from channelstats.pages.model import ChoiceError, Page, Section, Table
+from channelstats.pages.model import (
+    ChoiceError,
+    Page,
+    Section,
+)
 from channelstats.pages.newcomers import REGULAR
 from channelstats.pages.people import partner_table
 
 _FIGURES: Final = (
-    figures.MESSAGES,
-    figures.WORDS,
-    figures.SHARE_OF_MESSAGES,
-    figures.ANSWERS_GIVEN,
-    figures.ANSWERS,
-    figures.FIRST_REPLY,
-    figures.UNANSWERED,
-    figures.REACTIONS,
-    figures.REACTIONS_GIVEN,
-    figures.PARTNERS,
+    registry.MESSAGES,
+    registry.WORDS,
+    registry.SHARE_OF_MESSAGES,
+    registry.ANSWERS_GIVEN,
+    registry.ANSWERS,
+    registry.FIRST_REPLY,
+    registry.UNANSWERED,
+    registry.REACTIONS,
+    registry.REACTIONS_GIVEN,
+    registry.PARTNERS,
 )
 _SEEN: Final = ("ts", "slack_cid", "thread_ts")
 
@@ -45,7 +52,7 @@ def view(request: ViewRequest) -> Page:
     scope = request.scope
     if not scope.person:
         raise ChoiceError("person: expected a name or an ID")
-    lines, seen = over_time(scope, figures.MESSAGES), _seen(request)
+    lines, seen = lines_of(scope, registry.MESSAGES), _seen(request)
     return request.page(
         "Since when this person is here, where they write, what they give and get back.",
         Section.of(_seen_table(request, seen)),
@@ -59,17 +66,16 @@ def view(request: ViewRequest) -> Page:
 
 def _seen(request: ViewRequest) -> Mapping[str, pl.DataFrame]:
     """When and where this person was seen, up to the last day: a message each, or none."""
-    measured = request.data.measured_in(request.choice.channels)
-    source, uid = measured.counted_messages, request.scope.person
-    until = pl.col("ts") < request.scope.now.period.end * 1_000_000
+    now, uid = request.scope.now, request.scope.person
+    until = pl.col("ts") < now.period.end * 1_000_000
     is_theirs = pl.col("slack_uid") == uid
-    first = measured.first_posts.filter(is_theirs & until).with_columns(thread_ts=_NOWHERE)
-    joins = source.messages.filter(is_theirs & until & pl.col("subtype").is_in(JOINED))
+    first = now.everything("first_posts").filter(until).with_columns(thread_ts=_NOWHERE)
+    joins = now.everything("recorded").filter(until & pl.col("subtype").is_in(JOINED))
     if first.height:
         joins = joins.filter(pl.col("ts") <= first["ts"][0])
-    everything = source.counted.lazy().filter(until)
-    theirs = everything.filter(is_theirs).select(*_SEEN).collect().sort("ts")
-    answers = everything.filter((pl.col("parent_user_id") == uid) & ~is_theirs)
+    theirs = now.everything("messages").filter(until).select(*_SEEN).sort("ts")
+    replies = now.whole.everything("messages").lazy().filter(until)
+    answers = replies.filter((pl.col("parent_user_id") == uid) & ~is_theirs)
     is_whole = first.height > 0 and theirs["ts"].min() == first["ts"][0]
     return {
         "Joined": joins.select(*_SEEN).sort("ts").head(1),
@@ -105,7 +111,7 @@ def _seen_table(request: ViewRequest, seen: Mapping[str, pl.DataFrame]) -> Table
         " first message of the third. That, and the first reply, are known in periods that reach"
         " back to the first message."
     )
-    when = {"date": figures.WHEN, "message": figures.AT}
+    when = {"date": registry.WHEN, "message": registry.AT}
     return table("seen", "From first to last seen", rows, when, about=about)
 
 

@@ -14,14 +14,15 @@ import polars as pl
 
 from channelstats.counting import JOINED
 from channelstats.days import DAY
-from channelstats.stats.measures import Measures
+from channelstats.facts.facts import Slice
 from channelstats.facts.periods import POINT, WEEK, Period, weeks, with_point
 from channelstats.facts.talk import UNANSWERED
-from channelstats.tables.columns import rows_where
-from channelstats.pages.components import date_cells, message_cells, table
+from channelstats.metrics.query import Scope
 from channelstats.metrics.registry import SINCE
-from channelstats.pages.loading import Comparison, ViewRequest
+from channelstats.pages.components import date_cells, message_cells, table
+from channelstats.pages.loading import ViewRequest
 from channelstats.pages.model import TO_DO, Page, Section
+from channelstats.tables.columns import rows_where
 
 SHOWN: Final = 5
 """Items on top of Overview, in a report."""
@@ -79,7 +80,8 @@ class _Kind(NamedTuple):
 
 def unanswered(request: ViewRequest) -> pl.DataFrame:
     """Messages, not replies, that nobody else replied or reacted to: whether it is a `question`."""
-    return request.listable(request.scope.now.unanswered)
+    conversations = request.scope.now.table("conversations")
+    return request.listable(conversations.filter("unanswered"))
 
 
 def newest(messages: pl.DataFrame, most: int) -> pl.DataFrame:
@@ -95,11 +97,11 @@ def first_time_posters(request: ViewRequest) -> pl.DataFrame:
     """
     now = request.scope.now
     first = now.newcomers
-    theirs = request.measures_of(first["slack_uid"], now.period)
+    theirs = request.written(first, now.period)
     return (
         request.listable(first)
-        .join(_counted(theirs.messages, "messages"), on="slack_uid")
-        .join(_counted(theirs.noticed, "answered"), on="slack_uid", how="left")
+        .join(_counted(theirs, "messages"), on="slack_uid")
+        .join(_counted(now.noticed(theirs), "answered"), on="slack_uid", how="left")
         .with_columns(pl.col("answered").fill_null(0))
         .sort(pl.col("answered") > 0, "ts", "slack_uid", descending=[False, True, False])
     )
@@ -115,23 +117,23 @@ def never_posted(request: ViewRequest) -> pl.DataFrame:
     `channels` they joined.
     """
     now = request.scope.now
-    joins = now.period_messages.moves.filter(pl.col("subtype").is_in(JOINED)).sort("ts")
-    earlier = now.period_messages.source.joins_before(now.period)
+    joins = now.table("moves").filter(pl.col("subtype").is_in(JOINED)).sort("ts")
+    earlier = now.joins_before()
     return (
         request.listable(joins)
         .filter(~_is_gone(request) & _is_new(now))
         .join(earlier, on="slack_uid", how="anti")
-        .join(request.data.measured.first_posts, on="slack_uid", how="anti")
+        .join(request.data.facts.first_posts, on="slack_uid", how="anti")
         .group_by("slack_uid")
         .agg(pl.first("slack_cid", "ts"), channels=pl.col("slack_cid").n_unique().cast(pl.Int64))
         .sort("ts", "slack_uid", descending=[True, False])
     )
 
 
-def _is_new(now: Measures) -> pl.Expr:
+def _is_new(now: Slice) -> pl.Expr:
     """Whether somebody who joined can be told to be new."""
     is_known = now.history.knows_newcomers(now.period)
-    return pl.lit(is_known) | pl.col("slack_uid").is_in(sorted(now.people.joined))
+    return pl.lit(is_known) | pl.col("slack_uid").is_in(sorted(now.facts.people.joined))
 
 
 def lapsed(request: ViewRequest) -> pl.DataFrame:
@@ -172,7 +174,7 @@ def _missed(request: ViewRequest) -> pl.DataFrame:
     is none.
     """
     now = request.scope.now
-    counted = now.period_messages.source.counted
+    counted = now.everything("messages")
     reach = weeks(now.period.ending_with(_WEEKS * WEEK))
     posted = with_point(counted.select("ts", "slack_uid"), reach)
     posted = posted.select("point", "slack_uid").unique()
@@ -228,14 +230,14 @@ def _earlier(request: ViewRequest) -> pl.DataFrame:
     """Counted messages from before the period."""
     now = request.scope.now
     begin = now.period.begin * 1_000_000
-    earlier = rows_where(now.period_messages.source.counted, pl.col("ts") < begin)
+    earlier = rows_where(now.everything("messages"), pl.col("ts") < begin)
     return earlier.select(*_OF_MESSAGES, "is_reply", "parent_user_id")
 
 
-def _later(scope: Comparison) -> pl.DataFrame:
+def _later(scope: Scope) -> pl.DataFrame:
     """Counted messages of the week since the period."""
     since = Period(scope.now.period.last + DAY, WEEK, scope.now.period.zone)
-    return rows_where(scope.now.period_messages.source.counted, since.covers())
+    return scope.now.days(since).messages
 
 
 def _is_gone(request: ViewRequest) -> pl.Expr:
@@ -270,7 +272,7 @@ def _questions(request: ViewRequest) -> pl.DataFrame:
         .join(_unwelcome(request), on="slack_uid", how="anti")
     )
     still = (
-        request.scope.now.followed(newest(found, _FOLLOWED))
+        request.data.facts.followed(newest(found, _FOLLOWED))
         .filter(pl.col("outcome").is_in(UNANSWERED))
         .sort(pl.col("outcome") == "maybe", "ts", "slack_cid", descending=[False, True, False])
     )
@@ -282,7 +284,7 @@ def _waiting(request: ViewRequest) -> pl.DataFrame:
     """Messages, not replies, that nobody else replied to, or reacted to but by what says no more
     than that one reads along.
     """
-    return request.listable(request.scope.now.waiting)
+    return request.listable(request.scope.now.table("conversations").filter("waiting"))
 
 
 def _unwelcome(request: ViewRequest) -> pl.DataFrame:
@@ -292,7 +294,7 @@ def _unwelcome(request: ViewRequest) -> pl.DataFrame:
     waiting = newcomers(request).filter(pl.col("answered") == 0).head(_FOLLOWED)
     theirs = request.listable(request.scope.now.messages).join(waiting, on="slack_uid", how="semi")
     theirs = newest(theirs.filter(~pl.col("is_reply")), _FOLLOWED)
-    talked = request.scope.now.followed(theirs).filter(~pl.col("outcome").is_in(UNANSWERED))
+    talked = request.data.facts.followed(theirs).filter(~pl.col("outcome").is_in(UNANSWERED))
     waiting = waiting.join(talked, on="slack_uid", how="anti")
     asked = unanswered(request).filter("question").sort("ts").group_by("slack_uid")
     first = asked.agg(pl.first("slack_cid", "ts").name.suffix("_asked"), questions=pl.len())

@@ -22,7 +22,7 @@ from channelstats.pages import (
     todo,
 )
 from channelstats.pages.date_notes import NO_NOTES, DateNotes, with_date_notes
-from channelstats.pages.loading import DashboardData, ViewRequest
+from channelstats.pages.loading import NO_MEMBERS, DashboardData, Members, ViewRequest
 from channelstats.pages.marked import NO_MARKS, MarkedItems, with_marks
 from channelstats.pages.model import (
     CHANNEL,
@@ -60,7 +60,7 @@ def view_of(
     smallest_group: int = 1,
     marks: MarkedItems = NO_MARKS,
     notes: DateNotes = NO_NOTES,
-    members: tuple[str, ...] = (),
+    members: Members = NO_MEMBERS,
 ) -> Page:
     """The page of a view, of a choice of the days that were read. For ``smallest_group`` and
     ``members`` see `channelstats.pages.loading`, for ``marks`` `channelstats.pages.marked`, for
@@ -79,7 +79,7 @@ def unmarked_view_of(
     choice: Choice,
     *,
     smallest_group: int = 1,
-    members: tuple[str, ...] = (),
+    members: Members = NO_MEMBERS,
 ) -> Page:
     """The same before `with_marks` and `with_date_notes`."""
     made, period = _VIEWS[name], data.period

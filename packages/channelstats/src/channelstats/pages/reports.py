@@ -14,13 +14,15 @@ from urllib.parse import urlencode
 import msgspec
 
 from channelstats.days import day_text, period_text
-from channelstats.pages.document import report
-from channelstats.facts.reading import Options, load_inputs
-from channelstats.stats.measures import Measures, SmallGroups
+from channelstats.facts.facts import Slice
 from channelstats.facts.periods import Period
-from channelstats.tables import Tables
-from channelstats.tables.messages import Progress
+from channelstats.facts.reading import Options, load_inputs
+from channelstats.metrics.table import (
+    Kind,
+    Table,
+)
 from channelstats.pages.date_notes import NO_NOTES, DateNotes
+from channelstats.pages.document import report
 from channelstats.pages.loading import DashboardData, ViewRequest, of_pages, reach_of
 from channelstats.pages.marked import ASSIGNED_BY, NO_MARKS, MarkedItems
 from channelstats.pages.model import (
@@ -30,18 +32,19 @@ from channelstats.pages.model import (
     Choice,
     ChoiceError,
     Heat,
-    Kind,
     Line,
     Page,
     Part,
     Section,
     Span,
-    Table,
     Text,
     Tiles,
 )
 from channelstats.pages.queue import ITEM
 from channelstats.pages.registry import view_of
+from channelstats.pages.small_groups import SmallGroups
+from channelstats.tables import Tables
+from channelstats.tables.messages import Progress
 
 ROWS: Final = 20
 """Of a table in a report; the dashboard, JSON, CSV and Parquet have all of them."""
@@ -118,11 +121,11 @@ class ReportData:
         return self.data.period
 
     @property
-    def now(self) -> Measures:
+    def now(self) -> Slice:
         return self.data.whole.now
 
     @property
-    def before(self) -> Measures:
+    def before(self) -> Slice:
         return self.data.whole.before
 
     @property

@@ -4,11 +4,12 @@ from typing import Final
 
 import polars as pl
 
-from channelstats.stats.measures import Measures, nearest_rank
-from channelstats.tables.exclusion import resolve_people
+from channelstats.facts.facts import Slice
+from channelstats.metrics.metric import nearest_rank
 from channelstats.pages.components import table
 from channelstats.pages.loading import ViewRequest
 from channelstats.pages.model import Section
+from channelstats.tables.exclusion import resolve_people
 
 _COUNTS: Final = ("messages", "first_answers", "questions_left")
 _GROUPS: Final = pl.DataFrame({"group": ["Team", "Members"], "is_team": [True, False]})
@@ -38,20 +39,19 @@ def team_section(request: ViewRequest) -> tuple[Section, ...]:
     return (Section.of(table("team", "By the team and by members", rows, about=about)),)
 
 
-def _answers(now: Measures, is_team: pl.Expr) -> pl.DataFrame:
+def _answers(now: Slice, is_team: pl.Expr) -> pl.DataFrame:
     """How many threads got their first reply by somebody else from either, and how soon."""
     place = ["slack_cid", "ts", "replied_at"]
-    repliers = now.period_messages.source.answers.rename({"thread_ts": "ts"})
-    first = now.period_messages.answered.filter("is_head").join(repliers, on=place)
-    first = first.with_columns(
-        slack_uid="replier", seconds=(pl.col("replied_at") - pl.col("ts")) // 1_000_000
-    )
+    repliers = now.facts.answers.rename({"thread_ts": "ts"})
+    answered = pl.col("seconds").is_not_null()
+    first = now.table("conversations").filter(answered).join(repliers, on=place)
+    first = first.filter(pl.col("replier") != pl.col("slack_uid")).with_columns(slack_uid="replier")
     return first.group_by(is_team=is_team).agg(
         first_answers=pl.len().cast(pl.Int64), first_answer=nearest_rank(50)
     )
 
 
-def _questions(now: Measures, is_team: pl.Expr) -> pl.DataFrame:
+def _questions(now: Slice, is_team: pl.Expr) -> pl.DataFrame:
     """How many questions of either nobody answered, as far as they are followed."""
     left = now.questions_left
     asked = now.messages.clear() if left is None else left

@@ -8,10 +8,17 @@ from typing import Final
 
 import polars as pl
 
-from channelstats.pages import figures, queue
+from channelstats.metrics import registry
+from channelstats.metrics.table import (
+    Table,
+)
+from channelstats.pages import queue
 from channelstats.pages.components import date_cells, message_cells, table
 from channelstats.pages.loading import ViewRequest
-from channelstats.pages.model import Page, Section, Table
+from channelstats.pages.model import (
+    Page,
+    Section,
+)
 from channelstats.pages.team import team_section
 
 _TOO_EARLY: Final = "Not known: too few days before this period were read."
@@ -66,7 +73,7 @@ def newcomer_section(request: ViewRequest, *without: str) -> Section:
     """Who is to be welcomed; ``without`` are columns that are left out."""
     about = "Their first message is in this period. Those whom nobody answered yet come first."
     rows = newcomer_rows(queue.newcomers(request))
-    first = {"message": figures.FIRST_MESSAGE}
+    first = {"message": registry.FIRST_MESSAGE}
     found = table("newcomers", "Newcomers to welcome", rows, first, about=about)
     nobody = _if_known(request, "Nobody posted for the first time.")
     return Section.of(found.without(*without), empty=nobody)
@@ -106,7 +113,7 @@ def _never_posted(request: ViewRequest) -> Table:
         "They joined their first channel in this period, as far as Slack posted a message about it,"
         " and have posted nothing anywhere; the newest first."
     )
-    of = {"message": figures.WHEN_JOINED, "channels": figures.CHANNELS_JOINED}
+    of = {"message": registry.WHEN_JOINED, "channels": registry.CHANNELS_JOINED}
     return table("never_posted", "Joined and never posted", rows, of, about=about)
 
 
@@ -122,7 +129,7 @@ def _lapsed(request: ViewRequest) -> Table:
         "They wrote in the period before, and nothing in this one; the most messages first, and"
         " accounts that were deactivated last."
     )
-    last = {"message": figures.LAST_MESSAGE}
+    last = {"message": registry.LAST_MESSAGE}
     return table("lapsed", "People who stopped posting", rows, last, about=about)
 
 
@@ -135,7 +142,7 @@ def _silent(request: ViewRequest) -> Table:
         date=date_cells(found, request.scope.now.period.zone),
         members="members",
     )
-    of = {"message": figures.LAST_MESSAGE, "person": figures.BY}
+    of = {"message": registry.LAST_MESSAGE, "person": registry.BY}
     about = "Channels with messages before this period and none in it, unless they are archived."
     return table("silent", "Channels gone silent", rows, of, about=about)
 
@@ -144,7 +151,7 @@ def _notes(request: ViewRequest) -> tuple[str, ...]:
     notes = []
     now = request.scope.now
     if not now.history.knows_newcomers(now.period):
-        but = ", but for those who joined the workspace since" if now.people.joined else ""
+        but = ", but for those who joined the workspace since" if now.facts.people.joined else ""
         notes.append(
             f"Messages are known from {now.history.first} on, not long enough before this period to"
             f" tell who is new{but}."

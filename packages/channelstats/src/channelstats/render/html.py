@@ -14,25 +14,27 @@ import polars as pl
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from channelstats.metrics.quantities import Change
+from channelstats.metrics.table import (
+    NUMERIC,
+    Cell,
+    Column,
+    Kind,
+    Link,
+    Table,
+)
+from channelstats.pages.model import (
+    Chart,
+    Heat,
+    Line,
+    Page,
+    Section,
+    Tile,
+)
 from channelstats.render.charts import drawn
 from channelstats.render.names import Directory, emoji_sign
 from channelstats.render.text import line_text, value_text
 from channelstats.render.words import NOTHING, change_text, figure_text, plural
-from channelstats.metrics.quantities import Change
-from channelstats.pages.model import (
-    NUMERIC,
-    Cell,
-    Chart,
-    Column,
-    Heat,
-    Kind,
-    Line,
-    Link,
-    Page,
-    Section,
-    Table,
-    Tile,
-)
 
 _ARROWS: Final[Mapping[str, str]] = {"up": "▲", "down": "▼", "new": "★", "from_zero": "▲"}
 

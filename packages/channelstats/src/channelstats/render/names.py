@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from typing import Final, Self
 
 from channelstats.identifiers import UNLISTED_CHANNEL
+from channelstats.metrics.table import (
+    Kind,
+)
 from channelstats.render.words import printable
 from channelstats.tables import Tables
 from channelstats.tables.directory import Channel, User
-from channelstats.pages.model import Kind
 
 _EMOJI: Final = """
     +1=👍 thumbsup=👍 -1=👎 heart=❤️ tada=🎉 rocket=🚀 eyes=👀 wave=👋 fire=🔥 joy=😂 smile=😄

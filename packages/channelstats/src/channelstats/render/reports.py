@@ -15,14 +15,21 @@ from typing import Final, TypeAlias
 import msgspec
 import polars as pl
 
+from channelstats.metrics.table import (
+    Table,
+)
+from channelstats.pages.model import (
+    CHANNEL,
+    PERSON,
+    VIEWS,
+)
+from channelstats.pages.reports import ReportData, ReportKind, ReportRequest, report_on
 from channelstats.render.data import csv_of
 from channelstats.render.html import html_of
 from channelstats.render.names import Directory
 from channelstats.render.slack import content_of
 from channelstats.render.text import text_of
 from channelstats.tables.columns import ID
-from channelstats.pages.model import CHANNEL, PERSON, VIEWS, Table
-from channelstats.pages.reports import ReportData, ReportKind, ReportRequest, report_on
 
 VIEWS_OF: Final[Mapping[ReportKind, tuple[str, ...]]] = {
     ReportKind.CHANNEL: (CHANNEL, "people"),

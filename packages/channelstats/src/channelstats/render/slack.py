@@ -9,13 +9,23 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from channelstats.metrics.quantities import Change, alone
+from channelstats.metrics.table import (
+    Cell,
+    Kind,
+    Link,
+)
+from channelstats.pages.digest import digest_of
+from channelstats.pages.model import (
+    Line,
+    Page,
+    Span,
+    Text,
+)
+from channelstats.pages.reports import ReportData, ReportRequest
 from channelstats.render.names import Directory
 from channelstats.render.text import line_text
 from channelstats.render.words import change_words, figure_text, plural
-from channelstats.metrics.quantities import Change, alone
-from channelstats.pages.digest import digest_of
-from channelstats.pages.model import Cell, Kind, Line, Link, Page, Span, Text
-from channelstats.pages.reports import ReportData, ReportRequest
 
 SlackBlock: TypeAlias = dict[str, object]
 

@@ -7,6 +7,22 @@ left out.
 from collections.abc import Iterable, Iterator
 from typing import Final, TypeAlias
 
+from channelstats.metrics.table import (
+    NUMERIC,
+    Cell,
+    Kind,
+    Link,
+    Table,
+)
+from channelstats.pages.model import (
+    Heat,
+    Line,
+    Page,
+    Part,
+    Span,
+    Text,
+    Tiles,
+)
 from channelstats.render.names import Directory
 from channelstats.render.words import (
     NOTHING,
@@ -15,20 +31,6 @@ from channelstats.render.words import (
     figure_text,
     plural,
     width,
-)
-from channelstats.pages.model import (
-    NUMERIC,
-    Cell,
-    Heat,
-    Kind,
-    Line,
-    Link,
-    Page,
-    Part,
-    Span,
-    Table,
-    Text,
-    Tiles,
 )
 
 _SHADES: Final = " ░▒▓█"

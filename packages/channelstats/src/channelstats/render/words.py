@@ -9,10 +9,12 @@ from collections.abc import Iterable, Sequence
 from datetime import date
 from typing import Final
 
-from channelstats.stats.activity import WEEKDAYS
+from channelstats.days import WEEKDAYS
 from channelstats.metrics.quantities import Change
+from channelstats.metrics.table import (
+    Kind,
+)
 from channelstats.pages.goals import Measured
-from channelstats.pages.model import Kind
 
 NOTHING: Final = "\N{EN DASH}"
 

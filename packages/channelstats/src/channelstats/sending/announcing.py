@@ -22,6 +22,14 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from channelstats.days import date_at
+from channelstats.facts import Period
+from channelstats.facts.periods import WEEK, last_complete_week
+from channelstats.metrics.quantities import change
+from channelstats.metrics.query import aggregated
+from channelstats.pages.digest import digest_of
+from channelstats.pages.goals import Measured, decided, measure_week
+from channelstats.pages.model import Choice, ChoiceError, Page, Text
+from channelstats.pages.reports import ReportData, ReportKind, ReportRequest, load_report_data
 from channelstats.render.html import html_of
 from channelstats.render.names import Directory, load
 from channelstats.render.text import line_text, text_of
@@ -44,15 +52,8 @@ from channelstats.sending.push_sender import (
 )
 from channelstats.settings import Settings
 from channelstats.slack.rate_limits import Sleep
-from channelstats.facts import Period
-from channelstats.facts.periods import WEEK, last_complete_week
-from channelstats.metrics.quantities import change, shown
 from channelstats.tables import Tables
 from channelstats.tables.subscriptions import Subscription, announced, failed, warned
-from channelstats.pages.digest import digest_of
-from channelstats.pages.goals import Measured, decided, measure_week
-from channelstats.pages.model import Choice, ChoiceError, Page, Text
-from channelstats.pages.reports import ReportData, ReportKind, ReportRequest, load_report_data
 from keytables import Clock, Values
 from keytables.lease import Lease
 
@@ -115,16 +116,19 @@ def message_of(data: ReportData) -> WeekMessage | None:
     Rule: it has numbers of the whole workspace and names nobody and nothing: others may see the
     screen that shows it.
     """
-    week, figures, before = data.period, data.now.statistics, data.before.statistics
-    messages = change(figures["messages"], before["messages"])
-    posters, channels = figures["posters"], data.now.channel_frame.height
+    week = data.period
+    names = ("messages", "posters", "channels")
+    (written, posters, channels), (before, *_) = (
+        aggregated(part, (), names).row(0) for part in (data.now, data.before)
+    )
+    messages = change(written, before)
     if not (number := messages["cur"]):
         return None
     compared = change_text(messages)
     body = (
         f"{_days(week.start, week.last)}: {number_text(number)} {plural(number, 'message')}"
-        f"{f' ({compared})' if compared else ''} by {number_text(shown(posters))} "
-        f"{plural(shown(posters), 'person')} in {channels:,} {plural(channels, 'channel')}"
+        f"{f' ({compared})' if compared else ''} by {number_text(posters)} "
+        f"{plural(posters, 'person')} in {channels:,} {plural(channels, 'channel')}"
     )
     url = f"/report?from={week.start.isoformat()}&to={week.last.isoformat()}"
     return WeekMessage(TITLE, body, url)

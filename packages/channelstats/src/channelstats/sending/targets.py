@@ -12,11 +12,11 @@ import msgspec
 
 from channelstats.identifiers import is_channel_id, is_user_id
 from channelstats.lookup import NotFound, channel_id, user_id
+from channelstats.pages.reports import ReportKind
 from channelstats.settings import Settings
 from channelstats.tables import Tables
 from channelstats.tables.directory import Channel, User
 from channelstats.tables.exclusion import resolve_channels, resolve_people
-from channelstats.pages.reports import ReportKind
 
 SUFFIX: Final = "-stats"
 

@@ -9,6 +9,10 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from channelstats.days import period_text
+from channelstats.facts import Period
+from channelstats.pages.goals import Measured, measure_week
+from channelstats.pages.model import ChoiceError
+from channelstats.pages.reports import ReportData, ReportKind, ReportRequest
 from channelstats.render.names import Directory
 from channelstats.render.slack import Content, blocks_of, content_of, escaped, text_block
 from channelstats.render.words import weekly_lines
@@ -17,12 +21,8 @@ from channelstats.sending.targets import Target, WeeklyPlan
 from channelstats.settings import Settings
 from channelstats.slack.errors import MissingScope, NoAnswer, SlackError, TokenRefused
 from channelstats.slack.web_api import WebApi
-from channelstats.facts import Period
 from channelstats.tables import Tables
 from channelstats.tables.sent_reports import SentKey
-from channelstats.pages.goals import Measured, measure_week
-from channelstats.pages.model import ChoiceError
-from channelstats.pages.reports import ReportData, ReportKind, ReportRequest
 
 LINK, GOALS = "link", "goals"
 """The kinds of the message that links to a channel report, and of that on goals and alerts."""

@@ -13,8 +13,8 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from channelstats.days import zone_of
-from channelstats.slack.rate_limits import AppKind
 from channelstats.pages.goals import Bound, parse_bound
+from channelstats.slack.rate_limits import AppKind
 from keytables.stores import parse_store
 
 T = TypeVar("T")

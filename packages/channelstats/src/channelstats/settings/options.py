@@ -9,11 +9,11 @@ from typing import Final
 from urllib.parse import quote
 
 from channelstats.counting import Counting
+from channelstats.facts import Options
+from channelstats.pages.goals import Bound
 from channelstats.settings import declaration as types
 from channelstats.settings.declaration import MergeSkinTones, Option, OptionGroup, Source
 from channelstats.slack.rate_limits import AppKind
-from channelstats.facts import Options
-from channelstats.pages.goals import Bound
 
 _GENERAL, _COUNTING, _SLACK = OptionGroup.GENERAL, OptionGroup.COUNTING, OptionGroup.SLACK
 _REPORTS, _DASHBOARD = OptionGroup.REPORTS, OptionGroup.DASHBOARD

@@ -11,9 +11,13 @@ from typing import Final, TypeAlias
 from urllib.parse import parse_qsl
 
 from channelstats.days import DAY
-from channelstats.render.charts.drawing import Leads
-from channelstats.render.names import Directory
 from channelstats.metrics.registry import COHORTS
+from channelstats.metrics.table import (
+    Cell,
+    Column,
+    Kind,
+    Table,
+)
 from channelstats.pages.messages import emoji_selection, selection_of
 from channelstats.pages.model import (
     GROUP,
@@ -21,16 +25,14 @@ from channelstats.pages.model import (
     PROFILES,
     TO_DO,
     VIEWS,
-    Cell,
     Chart,
-    Column,
-    Kind,
     Network,
     SeriesChart,
-    Table,
     Tile,
 )
 from channelstats.pages.newcomers import group_of
+from channelstats.render.charts.drawing import Leads
+from channelstats.render.names import Directory
 from channelstats.web.filters import COMPARE, ONLY, Query
 from channelstats.web.table_pages import TablePage
 

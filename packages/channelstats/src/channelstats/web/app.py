@@ -36,15 +36,8 @@ import msgspec
 from aiohttp import hdrs, web
 
 from channelstats import lookup, render
-from channelstats.lookup import Names, NotFound, is_group_of_channels
-from channelstats.processes import running
-from channelstats.render.data import csv_of, json_of
-from channelstats.sending.announcing import Announcer, newest_week, subscribed
-from channelstats.sending.endpoints import MAX_SUBSCRIPTIONS, endpoint_of, subscription_of
-from channelstats.sending.mail import STOP_PATH, MailServer, is_signed, stop_secret
-from channelstats.sending.push_sender import VapidKey, vapid_key
-from channelstats.settings.declaration import is_loopback
 from channelstats.facts.periods import Now
+from channelstats.lookup import Names, NotFound, is_group_of_channels
 from channelstats.pages.model import (
     ALL_VIEWS,
     CHANNEL,
@@ -58,6 +51,13 @@ from channelstats.pages.model import (
     Page,
 )
 from channelstats.pages.queue import queued_messages
+from channelstats.processes import running
+from channelstats.render.data import csv_of, json_of
+from channelstats.sending.announcing import Announcer, newest_week, subscribed
+from channelstats.sending.endpoints import MAX_SUBSCRIPTIONS, endpoint_of, subscription_of
+from channelstats.sending.mail import STOP_PATH, MailServer, is_signed, stop_secret
+from channelstats.sending.push_sender import VapidKey, vapid_key
+from channelstats.settings.declaration import is_loopback
 from channelstats.web.auth import COOKIE as SESSION
 from channelstats.web.auth import (
     Authenticator,

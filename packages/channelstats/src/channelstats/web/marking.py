@@ -15,8 +15,8 @@ from urllib.parse import quote, unquote
 from aiohttp import web
 
 from channelstats.lookup import Names
-from channelstats.tables.marks import MarkState
 from channelstats.pages.queue import is_item, is_question
+from channelstats.tables.marks import MarkState
 from channelstats.web.auth import accepts_json, fields_of, local, see_other, set_cookie
 from channelstats.web.filters import BadQuery
 from channelstats.web.pages import LISTED, NOTHING_CHECKED, SAID, Said

@@ -14,14 +14,15 @@ import msgspec
 from markupsafe import Markup, escape
 
 from channelstats.days import DAY, minute_text
+from channelstats.facts.periods import WEEK, Now, Period
 from channelstats.identifiers import seconds
 from channelstats.lookup import Names
-from channelstats.render.charts import drawn
-from channelstats.render.html import delta, emoji, environment, unchanged
-from channelstats.render.text import line_text
-from channelstats.render.words import NOTHING, date_text, figure_text, goal_state, plural
-from channelstats.facts.periods import WEEK, Now, Period
-from channelstats.tables.marks import MarkState
+from channelstats.metrics.table import (
+    NUMERIC,
+    Cell,
+    Kind,
+    Table,
+)
 from channelstats.pages.channel import MOST_COMPARED
 from channelstats.pages.goals import Bound, measured
 from channelstats.pages.marked import ASSIGNED_BY, ASSIGNEE, MARKED
@@ -29,24 +30,25 @@ from channelstats.pages.model import (
     CHANNEL,
     LISTED_IN,
     MORE,
-    NUMERIC,
     PERSON,
     TO_DO,
     UNCOMPARED,
     VIEWS,
-    Cell,
     Chart,
     Heat,
-    Kind,
     Network,
     Page,
     Section,
     SeriesChart,
-    Table,
     Text,
     Tile,
 )
 from channelstats.pages.queue import ITEM, QUEUE, Action
+from channelstats.render.charts import drawn
+from channelstats.render.html import delta, emoji, environment, unchanged
+from channelstats.render.text import line_text
+from channelstats.render.words import NOTHING, date_text, figure_text, goal_state, plural
+from channelstats.tables.marks import MarkState
 from channelstats.web.addresses import HEADING, Addresses
 from channelstats.web.filters import PRESETS, Query
 from channelstats.web.table_pages import TableQuery, table_pages

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Final, TypeAlias
 from zoneinfo import ZoneInfo
 
+from channelstats.facts.periods import Now
+from channelstats.pages.model import TO_DO, VIEWS, Choice
 from channelstats.processes import become_child
 from channelstats.settings import Settings
-from channelstats.facts.periods import Now
 from channelstats.tables import Tables
-from channelstats.pages.model import TO_DO, VIEWS, Choice
 from channelstats.web.filters import PRESETS, USUAL, asked
 from channelstats.web.service import DashboardService, FirstImport, StoreSnapshot
 from keytables import Clock, KeytablesError

@@ -17,22 +17,31 @@ from typing import Final, Generic, TypeVar
 import msgspec
 
 from channelstats.days import DAY, date_at, week_of
-from channelstats.lookup import Names
-from channelstats.render.reports import Form, render
-from channelstats.settings import Settings
 from channelstats.facts import Period
-from channelstats.facts.reading import ReportContext, history_of, load_context
 from channelstats.facts.periods import WEEK, YEAR, History
-from channelstats.tables import Tables
-from channelstats.tables.exclusion import forgotten, resolve_channels, resolve_people
-from channelstats.tables.messages import Progress
+from channelstats.facts.reading import ReportContext, history_of, load_context
+from channelstats.lookup import Names
+from channelstats.metrics.volume import volume
 from channelstats.pages.date_notes import with_date_notes
-from channelstats.pages.loading import DashboardData, TooMuch, load, load_members, refuse_small
+from channelstats.pages.loading import (
+    NO_MEMBERS,
+    DashboardData,
+    Members,
+    TooMuch,
+    load,
+    load_members,
+    refuse_small,
+)
 from channelstats.pages.marked import with_marks
 from channelstats.pages.model import CHANNEL, UNCOMPARED, VIEWS, Choice, ChoiceError, Page
 from channelstats.pages.page_bytes import code_digest, decoded, encoded
 from channelstats.pages.registry import unmarked_view_of
 from channelstats.pages.reports import ReportKind, ReportRequest, load_report_data
+from channelstats.render.reports import Form, render
+from channelstats.settings import Settings
+from channelstats.tables import Tables
+from channelstats.tables.exclusion import forgotten, resolve_channels, resolve_people
+from channelstats.tables.messages import Progress
 from channelstats.web.message_texts import MessageTexts
 from keytables import Clock
 
@@ -187,8 +196,8 @@ class DashboardService:
             at_once=_AT_ONCE,
             patience=_PATIENCE,
         )
-        self._views: SingleFlightCache[tuple[str, Choice, str, tuple[str, ...]], Page] = (
-            SingleFlightCache(_CELLS, weigh=_cells, at_once=_AT_ONCE)
+        self._views: SingleFlightCache[tuple[str, Choice, str, Members], Page] = SingleFlightCache(
+            _CELLS, weigh=_cells, at_once=_AT_ONCE
         )
         self._reports: SingleFlightCache[tuple[date, ReportRequest, str], str] = SingleFlightCache(
             _REPORTS
@@ -285,7 +294,7 @@ class DashboardService:
         """
         if name in UNCOMPARED:
             choice = msgspec.structs.replace(choice, against_year=False)
-        members = tuple[str, ...]()
+        members = NO_MEMBERS
         if name == CHANNEL and choice.channel:
             members = await load_members(self.tables, choice, self.settings.options)
 
@@ -301,7 +310,7 @@ class DashboardService:
         return with_date_notes(page, await self.tables.configuration.notes())
 
     async def _made(
-        self, name: str, choice: Choice, data: DashboardData, members: tuple[str, ...] = ()
+        self, name: str, choice: Choice, data: DashboardData, members: Members = NO_MEMBERS
     ) -> Page:
         smallest = self.settings.min_group
         making = partial(unmarked_view_of, smallest_group=smallest, members=members)
@@ -418,7 +427,7 @@ class DashboardService:
 
         def rendered() -> str:
             refuse_small(choice, data.groups)
-            posters, fewest = data.now.volume.posters, data.groups.smallest
+            posters, fewest = volume(data.now).posters, data.groups.smallest
             if wanted.kind is ReportKind.GLOBAL and 0 < posters < fewest:
                 small = f"fewer than {fewest} people posted in these days"
                 raise ChoiceError(f"{small}: they have no report")

@@ -16,8 +16,13 @@ import msgspec
 import polars as pl
 
 from channelstats.metrics.quantities import replaced
+from channelstats.metrics.table import (
+    NUMERIC,
+    Column,
+    Kind,
+    Table,
+)
 from channelstats.pages.marked import ASSIGNED_BY, ASSIGNEE
-from channelstats.pages.model import NUMERIC, Column, Kind, Table
 from channelstats.web.filters import BadQuery, whole_number
 
 PARAMETERS: Final = ("table", "sort", "find", "page")

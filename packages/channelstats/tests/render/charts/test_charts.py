@@ -7,12 +7,23 @@ import msgspec
 import pytest
 from markupsafe import Markup
 
+from channelstats.metrics.table import (
+    Kind,
+)
+from channelstats.pages.model import (
+    DateNote,
+    Edge,
+    Heat,
+    Network,
+    Node,
+    Series,
+    SeriesChart,
+)
 from channelstats.render.charts import drawn as with_legend
 from channelstats.render.charts.drawing import HALF, LETTER, NARROW, WIDE
 from channelstats.render.charts.heat import STEPS, heat, step
 from channelstats.render.charts.network import network, places
 from channelstats.render.charts.series import series
-from channelstats.pages.model import DateNote, Edge, Heat, Kind, Network, Node, Series, SeriesChart
 
 EVIL = '"><script>alert(1)</script>'
 DAYS = tuple(f"2024-03-{day:02d}" for day in range(3, 10))

@@ -17,6 +17,7 @@ from collections.abc import Callable
 
 from markupsafe import Markup
 
+from channelstats.pages.model import Chart, Heat, Network, SeriesChart
 from channelstats.render.charts.drawing import (
     HALF,
     NARROW,
@@ -29,7 +30,6 @@ from channelstats.render.charts.drawing import (
 from channelstats.render.charts.heat import FEWEST, STEPS, heat, ranges
 from channelstats.render.charts.network import network
 from channelstats.render.charts.series import note_text, series
-from channelstats.pages.model import Chart, Heat, Network, SeriesChart
 
 
 def drawn(

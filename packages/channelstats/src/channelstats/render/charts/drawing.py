@@ -9,8 +9,13 @@ from typing import Final, NamedTuple, TypeAlias
 
 from markupsafe import Markup, escape
 
+from channelstats.metrics.table import (
+    Kind,
+)
+from channelstats.pages.model import (
+    SeriesChart,
+)
 from channelstats.render.words import mark_texts
-from channelstats.pages.model import Kind, SeriesChart
 
 Leads: TypeAlias = Callable[[Sequence[str]], str]
 """The address that a place of a chart leads to, by its labels or by the ID that it stands for; ""

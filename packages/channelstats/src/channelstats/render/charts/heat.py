@@ -12,6 +12,12 @@ from typing import Final
 
 from markupsafe import Markup
 
+from channelstats.metrics.table import (
+    Kind,
+)
+from channelstats.pages.model import (
+    Heat,
+)
 from channelstats.render.charts.drawing import (
     LETTER,
     WIDE,
@@ -25,7 +31,6 @@ from channelstats.render.charts.drawing import (
     target,
 )
 from channelstats.render.words import cut_off, date_text, figure_text
-from channelstats.pages.model import Heat, Kind
 
 STEPS: Final = 7
 """Strengths beside none; the style sheet has a colour for each."""

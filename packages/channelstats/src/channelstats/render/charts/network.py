@@ -15,6 +15,7 @@ from typing import Final, TypeAlias
 
 from markupsafe import Markup
 
+from channelstats.pages.model import Network
 from channelstats.render.charts.drawing import (
     LETTER,
     WIDE,
@@ -24,7 +25,6 @@ from channelstats.render.charts.drawing import (
     picture,
     shape,
 )
-from channelstats.pages.model import Network
 
 Places: TypeAlias = dict[str, complex]
 """By ID; across is the real part and down the imaginary one."""

@@ -9,6 +9,7 @@ from typing import Final
 
 from markupsafe import Markup
 
+from channelstats.pages.model import DateNote, SeriesChart
 from channelstats.render.charts.drawing import (
     LETTER,
     Leads,
@@ -23,7 +24,6 @@ from channelstats.render.charts.drawing import (
     target,
 )
 from channelstats.render.words import cut_off, date_text, figure_text, mark_texts
-from channelstats.pages.model import DateNote, SeriesChart
 
 _DOTS: Final = 32
 """Up to so many points each is marked."""

@@ -12,8 +12,8 @@ import pytest
 
 from channelstats.counting import Counting
 from channelstats.facts import Options, Period
-from channelstats.pages.document import report
 from channelstats.facts.reading import load_inputs
+from channelstats.pages.document import report
 from channelstats.tables.message_row import MessageRow
 from channelstats.tables.messages import Messages
 from support.channelstats.house import EXAMPLE, UTC, House, decoded, house

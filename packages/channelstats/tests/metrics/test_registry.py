@@ -5,9 +5,20 @@ from dataclasses import replace
 
 import pytest
 
-from channelstats.metrics.registry import FIGURES
+from channelstats.metrics.registry import METRICS
+from channelstats.metrics.table import (
+    Kind,
+)
 from channelstats.pages.loading import DashboardData
-from channelstats.pages.model import CHANNEL, PERSON, VIEWS, Heat, Kind, Network, Page, SeriesChart
+from channelstats.pages.model import (
+    CHANNEL,
+    PERSON,
+    VIEWS,
+    Heat,
+    Network,
+    Page,
+    SeriesChart,
+)
 from support.channelstats.pages import channels_of, look, people_of, random_workspace
 
 NUMERIC = {Kind.COUNT, Kind.NUMBER, Kind.PERCENT, Kind.SECONDS, Kind.CHANGE}
@@ -18,8 +29,8 @@ ITSELF = re.compile(
 """Titles that say themselves what they mean, or whose numbers stand beside those explained."""
 
 _OF_A_TEAM = {"first_answers", "first_answer", "questions_left"}
-SOMETIMES = {"in_private", "members_of_all", *_OF_A_TEAM}
-"""Figures of workspaces with private channels, with several counts of members, and with a team."""
+SOMETIMES = {"in_private", "members_of_all", "members_at_end", *_OF_A_TEAM}
+"""Figures of workspaces with private channels, with counts of members, and with a team."""
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +73,7 @@ def test_nothing_is_explained_that_no_view_shows(views: list[Page]) -> None:
         for table in view.tables
         for column in table.columns
     }
-    unused = {of.name for of in FIGURES.values() if of.about and (of.title, of.about) not in shown}
+    unused = {of.name for of in METRICS.values() if of.about and (of.title, of.about) not in shown}
     assert unused == SOMETIMES
 
 

@@ -7,13 +7,13 @@ import pytest
 from channelstats.counting import Counting
 from channelstats.facts import Inputs, Options
 from channelstats.facts.periods import History
-from channelstats.tables.directory import Channel, User
-from channelstats.tables.marks import ItemMark, MarkState
 from channelstats.pages.loading import DashboardData
 from channelstats.pages.queue import SHOWN, is_item
+from channelstats.tables.directory import Channel, User
+from channelstats.tables.marks import ItemMark, MarkState
 from support.channelstats.inputs import inputs_of
-from support.channelstats.said import LONG_AGO, WEEK, joined, liked, said
 from support.channelstats.pages import Looked, Row, look
+from support.channelstats.said import LONG_AGO, WEEK, joined, liked, said
 from support.channelstats.workspace import Raw, Workspace
 
 

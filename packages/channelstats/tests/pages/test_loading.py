@@ -13,17 +13,23 @@ import pytest
 from channelstats.days import DAY
 from channelstats.facts import Options, Period
 from channelstats.facts.periods import YEAR, History
-from channelstats.tables.columns import ID, MESSAGES
-from channelstats.tables.message_row import MessageRow
 from channelstats.pages import loading as reading
-from channelstats.pages.loading import MOST_DAYS, DashboardData, load, load_members
+from channelstats.pages.loading import (
+    MOST_DAYS,
+    NO_MEMBERS,
+    DashboardData,
+    load,
+    load_members,
+)
 from channelstats.pages.model import VIEWS, Choice, ChoiceError
 from channelstats.pages.registry import view_of
 from channelstats.pages.reports import ReportKind, ReportRequest, load_report_data
+from channelstats.tables.columns import ID, MESSAGES
+from channelstats.tables.message_row import MessageRow
 from support.channelstats.house import House, house
 from support.channelstats.inputs import inputs_of, wanted
-from support.channelstats.random_workspace import Maker, settings
 from support.channelstats.pages import Looked, comparable, everything, look
+from support.channelstats.random_workspace import Maker, settings
 from support.channelstats.workspace import write_zip
 from support.soak import slow, slow_after
 
@@ -33,10 +39,10 @@ FIRST = date(2024, 3, 10)
 async def test_the_members_of_a_channel_are_those_read_last(example: House) -> None:
     chosen, options = Choice(FIRST, FIRST, "CGEN"), Options()
     members = await load_members(example.tables, chosen, options)
-    assert members == ("UALICE", "UBOB", "UCARA")
+    assert members.people == ("UALICE", "UBOB", "UCARA")
     without = replace(options, excluded_users=frozenset({"bob"}))
-    assert await load_members(example.tables, chosen, without) == ("UALICE", "UCARA")
-    assert await load_members(example.tables, Choice(FIRST, FIRST, "CNONE"), options) == ()
+    assert (await load_members(example.tables, chosen, without)).people == ("UALICE", "UCARA")
+    assert await load_members(example.tables, Choice(FIRST, FIRST, "CNONE"), options) == NO_MEMBERS
 
 
 @pytest.mark.parametrize("seed", slow_after(1, range(300, 303)))

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from channelstats.pages.document import report
 from channelstats.facts.periods import MOST_SINGLE_DAYS
+from channelstats.pages.document import report
 from channelstats.pages.loading import DashboardData
 from support.channelstats.house import decoded
 from support.channelstats.pages import look

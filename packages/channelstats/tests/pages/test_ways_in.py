@@ -8,8 +8,8 @@ from channelstats.facts import Inputs, Options
 from channelstats.facts.periods import History
 from channelstats.pages.loading import DashboardData
 from support.channelstats.inputs import inputs_of
-from support.channelstats.said import LONG_AGO, WEEK, joined, liked, said
 from support.channelstats.pages import Looked, look
+from support.channelstats.said import LONG_AGO, WEEK, joined, liked, said
 from support.channelstats.workspace import Raw, Workspace
 
 

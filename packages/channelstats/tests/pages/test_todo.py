@@ -7,11 +7,11 @@ from channelstats.counting import Counting
 from channelstats.days import DAY
 from channelstats.facts import Inputs, Options
 from channelstats.facts.periods import History
-from channelstats.tables.directory import Channel, User
 from channelstats.pages.loading import DashboardData
+from channelstats.tables.directory import Channel, User
 from support.channelstats.inputs import inputs_of
-from support.channelstats.said import LONG_AGO, WEEK, joined, liked, said
 from support.channelstats.pages import Row, look
+from support.channelstats.said import LONG_AGO, WEEK, joined, liked, said
 from support.channelstats.workspace import Raw, Workspace
 
 

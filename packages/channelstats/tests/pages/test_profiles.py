@@ -5,11 +5,10 @@ from datetime import date
 import pytest
 
 from channelstats.facts import Options, Period
-from channelstats.stats.conversation import how_many
-from channelstats.tables.columns import IS_REPLY
-from channelstats.pages.loading import DashboardData
+from channelstats.pages.loading import DashboardData, Members
 from channelstats.pages.model import PROFILES, Choice, ChoiceError
 from channelstats.pages.registry import view_of
+from channelstats.tables.columns import IS_REPLY
 from support.channelstats.house import UTC
 from support.channelstats.inputs import inputs_of
 from support.channelstats.pages import (
@@ -90,7 +89,7 @@ def test_what_a_person_gives_is_what_the_others_get(data: DashboardData) -> None
     people = [look("person", data, person=uid) for uid in people_of(data)]
     given = sum(of.number("answers_given") or 0 for of in people)
     received = sum(of.number("answers") or 0 for of in people)
-    assert given == received == data.whole.now.answers.height
+    assert given == received == data.whole.now.table("replies").height
 
 
 def test_a_persons_page_agrees_with_the_views_of_that_person(data: DashboardData) -> None:
@@ -116,7 +115,7 @@ def test_who_carries_a_channel_is_ranked_and_adds_up(data: DashboardData) -> Non
             assert rows[-1]["cumulative"] == pytest.approx(100)
             half = rows[int(found.number("half") or 0) - 1]
             assert half["cumulative"] >= 50 - 1e-9
-        replies = how_many(data.scope(everything(data, cid)).now.messages, IS_REPLY)
+        replies = data.scope(everything(data, cid)).now.messages.filter(IS_REPLY).height
         assert sum(row["answers_given"] for row in rows) <= replies
 
 
@@ -162,3 +161,14 @@ def test_who_only_got_replies_is_no_row_of_the_people_who_posted() -> None:
     assert [row["person"] for row in shown.rows("people")] == ["UA"]
     assert shown.rows("only_answered") == [{"person": "UOLD", "answers": 1, "reactions_given": 0}]
     assert "only_answered" not in look("people", workspace(C1=[said(5, "UA")])).tables
+
+
+def test_members_of_a_channel_are_compared_with_the_beginning() -> None:
+    data = random_workspace(100, 60)
+    channel, period = channels_of(data)[0], data.period
+    samples = ((period.begin - 1, 8), (period.begin + 60, 9), (period.end - 1, 10))
+    tile = look("channel", data, channel, members=Members((), samples)).tiles["members"]
+    assert tile.change is not None
+    assert tile.change["cur"] == 10
+    later = Members((), ((period.end, 10),))
+    assert "members" not in look("channel", data, channel, members=later).tiles

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from channelstats.counting import Counting
 from channelstats.facts import Inputs, Options, Period
+from channelstats.metrics.volume import authors_of_half, half, median
 from channelstats.pages.document import report
-from channelstats.stats.measures import authors_of_half, half, median
 from channelstats.tables.columns import MESSAGES
 from channelstats.tables.directory import User
 from support.channelstats.house import UTC, decoded

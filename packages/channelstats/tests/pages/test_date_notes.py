@@ -8,8 +8,8 @@ from channelstats.pages.loading import DashboardData
 from channelstats.pages.model import DateNote, SeriesChart
 from support.channelstats.house import UTC
 from support.channelstats.inputs import inputs_of
-from support.channelstats.said import said
 from support.channelstats.pages import Looked, look
+from support.channelstats.said import said
 from support.channelstats.workspace import Workspace
 
 LAST = date(2024, 3, 16)

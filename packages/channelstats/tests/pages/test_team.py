@@ -4,11 +4,11 @@ import pytest
 
 from channelstats.counting import Counting
 from channelstats.facts import Inputs, Options
-from channelstats.tables.directory import User
 from channelstats.pages.loading import DashboardData
+from channelstats.tables.directory import User
 from support.channelstats.inputs import inputs_of
-from support.channelstats.said import LONG_AGO, WEEK, said
 from support.channelstats.pages import Looked, look
+from support.channelstats.said import LONG_AGO, WEEK, said
 from support.channelstats.workspace import Workspace
 
 TEAM = frozenset({"@ann", "UTWO"})

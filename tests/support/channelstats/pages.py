@@ -6,8 +6,16 @@ from typing import Any
 
 import msgspec
 
+from channelstats.facts.interactions import interactions
+from channelstats.metrics.table import (
+    Table,
+)
 from channelstats.pages.loading import DashboardData
-from channelstats.pages.model import Choice, Page, Part, Table
+from channelstats.pages.model import (
+    Choice,
+    Page,
+    Part,
+)
 from channelstats.pages.registry import view_of
 from support.channelstats.inputs import inputs_of, wanted
 from support.channelstats.random_workspace import Maker, settings
@@ -34,13 +42,13 @@ def everything(data: DashboardData, channel: str = "", person: str = "") -> Choi
 
 def channels_of(data: DashboardData) -> list[str]:
     """Every channel that anything was said in, ever."""
-    return sorted(data.measured.counted_messages.counted["slack_cid"].unique())
+    return sorted(data.facts.messages["slack_cid"].unique())
 
 
 def people_of(data: DashboardData) -> list[str]:
     """Everybody who did anything in the period."""
     now = data.whole.now
-    return sorted({*now.messages["slack_uid"], *now.interactions.everybody()})
+    return sorted({*now.messages["slack_uid"], *interactions(now).everybody()})
 
 
 class Looked:

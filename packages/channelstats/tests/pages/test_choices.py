@@ -6,10 +6,10 @@ import msgspec
 import polars as pl
 import pytest
 
-from channelstats.tables.first_posts import posts_of
 from channelstats.pages.loading import DashboardData
 from channelstats.pages.model import VIEWS, Page, Tiles
 from channelstats.pages.registry import view_of
+from channelstats.tables.first_posts import posts_of
 from support.channelstats.pages import (
     channels_of,
     comparable,
@@ -32,7 +32,7 @@ def data(request: pytest.FixtureRequest) -> DashboardData:
 
 def only_of(data: DashboardData, channel: str) -> DashboardData:
     """What there is of one channel and of nothing else, first posts but for those elsewhere."""
-    first = data.measured.first_posts.select("slack_uid", "ts", "slack_cid")
+    first = data.facts.first_posts.select("slack_uid", "ts", "slack_cid")
     of_channel = pl.col("slack_cid") == channel
     inputs = replace(
         data.inputs,
@@ -77,10 +77,10 @@ def test_a_channel_that_was_chosen_is_not_counted(data: DashboardData) -> None:
 
 
 def test_nobody_is_new_in_a_channel_who_posted_elsewhere_before(data: DashboardData) -> None:
-    first = dict(data.measured.first_posts.select("slack_uid", "ts").iter_rows())
+    first = dict(data.facts.first_posts.select("slack_uid", "ts").iter_rows())
     for cid in channels_of(data):
         newcomers = look("newcomers", data, channel=cid)
-        here = data.measured.counted_messages.counted.filter(pl.col("slack_cid") == cid)
+        here = data.facts.messages.filter(pl.col("slack_cid") == cid)
         week = data.period.ending_with(7)
         posters = set(here.filter(week.covers())["slack_uid"])
         begin = week.begin * 1_000_000
@@ -112,7 +112,7 @@ def test_what_all_persons_did_adds_up_to_the_whole(data: DashboardData) -> None:
         whole = {
             "messages": overview.number("messages"),
             **{tile: people_view.number(tile) for tile in ("words", "reactions", "answers")},
-            "reactions_given": data.scope(everything(data, channel)).now.given.height,
+            "reactions_given": data.scope(everything(data, channel)).now.table("reactions").height,
             **{tile: look("threads", data, channel).number(tile) for tile in SUMMED["threads"]},
             **dict.fromkeys(SUMMED["network"], interactions),
         }

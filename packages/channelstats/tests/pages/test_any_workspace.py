@@ -9,11 +9,21 @@ import pytest
 
 from channelstats.counting import Counting
 from channelstats.facts import Inputs, Options, Period
-from channelstats.stats.conversation import huddles
+from channelstats.metrics.people import huddles
+from channelstats.metrics.table import (
+    Cell,
+    Kind,
+)
+from channelstats.pages.loading import DashboardData
+from channelstats.pages.model import (
+    VIEWS,
+    Heat,
+    Network,
+    Page,
+    SeriesChart,
+)
 from channelstats.tables.configuration import Counts
 from channelstats.tables.directory import User
-from channelstats.pages.loading import DashboardData
-from channelstats.pages.model import VIEWS, Cell, Heat, Kind, Network, Page, SeriesChart
 from support.cases import cases
 from support.channelstats.house import UTC
 from support.channelstats.inputs import inputs_of

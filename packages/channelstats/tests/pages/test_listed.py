@@ -6,7 +6,11 @@ from functools import cache, partial
 
 import pytest
 
-from channelstats.pages.loading import DashboardData
+from channelstats.metrics.table import (
+    Kind,
+)
+from channelstats.metrics.volume import volume
+from channelstats.pages.loading import DashboardData, Members
 from channelstats.pages.messages import SELECTIONS, emoji_selection, selection_of
 from channelstats.pages.model import (
     ALL_VIEWS,
@@ -15,7 +19,6 @@ from channelstats.pages.model import (
     VIEWS,
     Choice,
     ChoiceError,
-    Kind,
     Tile,
 )
 from channelstats.pages.newcomers import group_of, is_group
@@ -86,7 +89,9 @@ def test_whatever_is_listed_is_in_a_view_that_there_is() -> None:
     views += [look("person", data, person=person), look("channel", data, channel)]
     found = {of.listed for view in views for of in view.view.tiles}
     found |= {of.listed for view in views for table in view.tables.values() for of in table.columns}
-    tables_of = cache(lambda *choice: look(choice[0], data, *choice[1:], members=(person,)).tables)
+    tables_of = cache(
+        lambda *choice: look(choice[0], data, *choice[1:], members=Members((person,))).tables
+    )
     assert len(found) > 10
     for where in found - {""}:
         name, _, what = where.partition("/")
@@ -119,7 +124,7 @@ def test_a_bar_of_waiting_lists_the_threads_that_waited_so_long(data: DashboardD
 
 
 def test_an_emoji_lists_the_messages_that_got_it(data: DashboardData) -> None:
-    reactions = data.whole.now.period_messages.reactions
+    reactions = data.whole.now.table("reactions")
     for row in look("reactions", data).rows("emoji"):
         with_it = reactions.filter(emoji=row["emoji"])
         assert with_it.height == row["count"]
@@ -133,7 +138,7 @@ def test_members_are_listed_whether_or_not_they_wrote() -> None:
     channel = channels_of(data)[0]
     wrote = look("channel", data, channel).by("carriers", "person")
     members = ("UREADS", *wrote)
-    found = look("channel", data, channel, members=members)
+    found = look("channel", data, channel, members=Members(members))
     rows = found.by("members", "person")
     assert rows.keys() == set(members)
     assert rows["UREADS"] == {"person": "UREADS", "messages": 0, "words": 0}
@@ -223,7 +228,7 @@ def test_what_is_no_group_is_refused_and_of_no_day_there_is_nobody(data: Dashboa
 
 def test_where_too_few_posted_a_group_names_nobody(data: DashboardData) -> None:
     choice = Choice(data.period.start, data.period.last, only="2024-03-10-joined")
-    few = data.whole.now.volume.posters + 1
+    few = volume(data.whole.now).posters + 1
     page = view_of(GROUP, data, choice, smallest_group=few)
     assert page.tables[0].rows.is_empty()
 

@@ -10,8 +10,8 @@ import pytest
 
 from channelstats.counting import Counting
 from channelstats.facts import Inputs, Options, Period
-from channelstats.pages.document import report
 from channelstats.facts.reading import load_inputs
+from channelstats.pages.document import report
 from channelstats.tables.columns import MESSAGES, frame_of
 from channelstats.tables.directory import FirstPost, User
 from support.channelstats.house import UTC, House, decoded

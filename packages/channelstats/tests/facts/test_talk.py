@@ -13,11 +13,11 @@ NOON = 1_709_553_600
 def outcome(talk: str, question: int = 1) -> str:
     """Of the message in that line."""
     messages = said(lines(talk), NOON, PEOPLE)
-    source = data_of(messages).measured.counted_messages
+    facts = data_of(messages).facts
     asked = messages[question - 1].raw
     ts = int(asked["ts"].replace(".", ""))
     found = outcomes(
-        source.counted.filter(pl.col("ts") == ts), talk_of(source.counted, source.answers)
+        facts.messages.filter(pl.col("ts") == ts), talk_of(facts.messages, facts.answers)
     )
     return str(found["outcome"].item())
 

@@ -3,9 +3,17 @@
 import polars as pl
 import pytest
 
+from channelstats.metrics.table import (
+    Table,
+)
 from channelstats.pages.digest import digest_of
 from channelstats.pages.loading import DashboardData
-from channelstats.pages.model import VIEWS, Heat, Page, Table, Text
+from channelstats.pages.model import (
+    VIEWS,
+    Heat,
+    Page,
+    Text,
+)
 from channelstats.pages.registry import view_of
 from channelstats.pages.reports import ROWS, ReportData, ReportKind, ReportRequest, report_on
 from support.channelstats.pages import channels_of, people_of
