@@ -187,14 +187,14 @@ class Facts:
             "row", "ts", CHANNEL, AUTHOR, "thread_ts", "question", is_head=IS_HEAD
         )
         first = pl.concat(map(self._first_replies, list(top.iter_slices(_AT_ONCE)) or [top]))
-        answering = ~pl.col("emoji").cast(pl.String).is_in(sorted(READS_ALONG))
+        unknown = pl.repeat(None, self.messages.height, dtype=pl.Int64, eager=True)
+        replied_at = unknown.scatter(first["row"], first["replied_at"])
+        answering = self._by_others.filter(~pl.col("emoji").is_in(sorted(READS_ALONG)))
         wait = (pl.col("replied_at") - pl.col("ts")) // 1_000_000
         top = top.with_columns(
-            _at_rows(first["row"], first["replied_at"], self.messages.height)
-            .gather(top["row"])
-            .alias("replied_at"),
-            is_noticed=self.reacted_to().gather(top["row"]),
-            is_heard=self.reacted_to(answering).gather(top["row"]),
+            replied_at=replied_at.gather(top["row"]),
+            is_noticed=self._reacted.gather(top["row"]),
+            is_heard=self._marked(answering["row"]).gather(top["row"]),
         )
         is_answered = pl.col("replied_at").is_not_null()
         return top.with_columns(
@@ -218,15 +218,38 @@ class Facts:
             .collect()
         )
 
-    def reacted_to(self, reactions: pl.Expr | None = None) -> pl.Series:
-        """Of each message, whether somebody else reacted to it who is no bot, by any of these
-        ``reactions``.
-        """
+    @cached_property
+    def _by_others(self) -> pl.DataFrame:
+        """The `row` and `emoji` of reactions by somebody else who is no bot."""
         by_others = (pl.col("reactor") != pl.col(AUTHOR)) & ~bot_expression(self.bots, "reactor")
-        by_others = by_others if reactions is None else by_others & reactions
-        rows = self.reactions.lazy().filter(by_others).select(pl.col("row").unique()).collect()
-        nothing = pl.repeat(False, self.messages.height, eager=True)
-        return nothing.scatter(rows.to_series(), True)
+        return self.reactions.lazy().filter(by_others).select("row", "emoji").collect()
+
+    @cached_property
+    def _reacted(self) -> pl.Series:
+        """Of each message, whether somebody else reacted to it who is no bot."""
+        return self._marked(self._by_others["row"])
+
+    def _marked(self, rows: pl.Series) -> pl.Series:
+        """Of each message, whether its row is one of these."""
+        return pl.repeat(False, self.messages.height, eager=True).scatter(rows, True)
+
+    def noticed(self, messages: pl.DataFrame) -> pl.DataFrame:
+        """Those of messages that somebody else reacted or replied to: to a reply, later in its
+        thread.
+        """
+        place = (CHANNEL, "thread_ts")
+        replies = messages.filter("is_reply").select(*place, "ts", AUTHOR, "row")
+        after = self.answers.join(replies.select(place).unique(), on=place, how="semi")
+        later = replies.join(after, on=place).filter(
+            (pl.col("replied_at") > pl.col("ts")) & (pl.col("replier") != pl.col(AUTHOR))
+        )
+        is_noticed = self._reacted | self._answered | self._marked(later["row"])
+        return messages.filter(is_noticed.gather(messages["row"]))
+
+    @cached_property
+    def _answered(self) -> pl.Series:
+        """Of each message, whether it is no reply and somebody else replied to it."""
+        return self._marked(self.conversations.filter(~pl.col("replied_at").is_null())["row"])
 
     @cached_property
     def first_posts(self) -> pl.DataFrame:
@@ -254,11 +277,6 @@ class Facts:
         there = self.messages.filter(around).join(messages, on=CHANNEL, how="semi")
         became = outcomes(messages, talk_of(there, self.answers))
         return messages.join(became, on=[CHANNEL, "ts"], maintain_order="left")
-
-
-def _at_rows(rows: pl.Series, values: pl.Series, height: int) -> pl.Series:
-    """The values at their rows, null at all others."""
-    return pl.repeat(None, height, dtype=values.dtype, eager=True).scatter(rows, values)
 
 
 class Slice:
@@ -378,23 +396,6 @@ class Slice:
         if asked.height > MOST_FOLLOWED:
             return None
         return self.facts.followed(asked).filter(pl.col("outcome").is_in(UNANSWERED))
-
-    def noticed(self, messages: pl.DataFrame) -> pl.DataFrame:
-        """Those of messages that somebody else reacted or replied to: to a reply, later in its
-        thread.
-        """
-        facts, place = self.facts, (CHANNEL, "thread_ts")
-        replies = messages.filter("is_reply").select(*place, "ts", AUTHOR, "row")
-        after = facts.answers.join(replies.select(place).unique(), on=place, how="semi")
-        later = replies.join(after, on=place).filter(
-            (pl.col("replied_at") > pl.col("ts")) & (pl.col("replier") != pl.col(AUTHOR))
-        )
-        answered = facts.conversations.filter(pl.col("replied_at").is_not_null())
-        rows = pl.concat([later["row"], answered["row"]]).unique()
-        is_noticed = pl.col("row").is_in(rows.implode()) | facts.reacted_to().gather(
-            messages["row"]
-        )
-        return messages.filter(is_noticed)
 
     @property
     def unlisted_reactions(self) -> int:

@@ -97,6 +97,10 @@ def _answers(part: Slice) -> pl.DataFrame:
     return answers.filter(pl.col("parent_user_id") == part.person) if part.person else answers
 
 
+def _noticed(part: Slice) -> pl.DataFrame:
+    return part.facts.noticed(part.messages)
+
+
 def _heads(waited: pl.Expr) -> Pick:
     """Heads by the whole `seconds` until somebody else replied."""
 
@@ -131,7 +135,8 @@ def _all() -> Mapping[str, Selection]:
         ),
         "answered": Selection("Messages that others replied to", _waited(0, float("inf"))),
         "noticed": Selection(
-            "Messages that others replied or reacted to", lambda part: part.noticed(part.messages)
+            "Messages that others replied or reacted to",
+            lambda part: part.facts.noticed(part.messages),
         ),
         "reacted": Selection("Messages with reactions", _which(pl.col(REACTED) > 0)),
         "files": Selection("Messages with files", _which(pl.col("file_count") > 0)),

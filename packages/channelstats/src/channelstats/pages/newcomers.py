@@ -328,7 +328,7 @@ def _joined(request: ViewRequest, months: Sequence[Period]) -> pl.DataFrame:
     messages = request.written(joined, days)
     active = with_point(messages, weeks(days)).group_by("slack_uid")
     regular = active.agg(pl.col("point").n_unique()).filter(pl.col("point") >= REGULAR)
-    steps = {"posted": messages, "answered": there.noticed(messages), "regular": regular}
+    steps = {"posted": messages, "answered": facts.noticed(messages), "regular": regular}
     return with_point(joined, months).with_columns(
         pl.col("slack_uid").is_in(frame["slack_uid"].unique().implode()).alias(name)
         for name, frame in steps.items()

@@ -96,12 +96,16 @@ def first_time_posters(request: ViewRequest) -> pl.DataFrame:
     them were `answered`; those of whom none was come first.
     """
     now = request.scope.now
-    first = now.newcomers
-    theirs = request.written(first, now.period)
+    return now.once(("first-time posters", request.smallest_group), lambda: _first_time(request))
+
+
+def _first_time(request: ViewRequest) -> pl.DataFrame:
+    first = request.scope.now.newcomers
+    theirs = request.written(first, request.scope.now.period)
     return (
         request.listable(first)
         .join(_counted(theirs, "messages"), on="slack_uid")
-        .join(_counted(now.noticed(theirs), "answered"), on="slack_uid", how="left")
+        .join(_counted(request.data.facts.noticed(theirs), "answered"), on="slack_uid", how="left")
         .with_columns(pl.col("answered").fill_null(0))
         .sort(pl.col("answered") > 0, "ts", "slack_uid", descending=[False, True, False])
     )
@@ -402,6 +406,10 @@ def items(request: ViewRequest) -> pl.DataFrame:
     """All there are: of each kind the first, then of each the second, and so on."""
     if request.scope.person or not request.names_people:
         return _COLUMNS.to_frame()
+    return request.scope.now.once(("to do", request.smallest_group), lambda: _items(request))
+
+
+def _items(request: ViewRequest) -> pl.DataFrame:
     found = (list(_items_of(name, kind, request)) for name, kind in _KINDS.items())
     in_turn = (item for item in chain.from_iterable(zip_longest(*found)) if item is not None)
     return pl.DataFrame(list(in_turn), _COLUMNS)
