@@ -12,6 +12,7 @@ import polars as pl
 from channelstats.counting import JOINED
 from channelstats.facts.periods import WEEK
 from channelstats.metrics import registry
+from channelstats.metrics.cohorts import REGULAR
 from channelstats.metrics.table import (
     Table,
 )
@@ -30,7 +31,6 @@ from channelstats.pages.model import (
     Page,
     Section,
 )
-from channelstats.pages.newcomers import REGULAR
 from channelstats.pages.people import partner_table
 
 _FIGURES: Final = (
