@@ -91,11 +91,11 @@ class Pseudonyms:
         self._names = frozenset(word for name in names for word in _words_in(name))
         self._emoji: dict[str, str] = {}
 
-    def identifier(self, of: str) -> str:
+    def identifier(self, real: str) -> str:
         """An ID of the same kind: its first letter stays."""
-        if not of or of == SLACKBOT:  # everybody's, and known to be a bot by it
-            return of
-        return of[0] + self._digest(of).hex().upper()[:_ID_DIGITS]
+        if not real or real == SLACKBOT:  # everybody's, and known to be a bot by it
+            return real
+        return real[0] + self._digest(real).hex().upper()[:_ID_DIGITS]
 
     def person(self, uid: str) -> str:
         """Gentle Heron k3wq."""
@@ -124,8 +124,8 @@ class Pseudonyms:
         )
         return not self._names.isdisjoint(parts) or not self._names.isdisjoint(inside)
 
-    def _words_of(self, of: str, second: list[str]) -> tuple[str, str, str]:
-        digest = self._digest(f"name {of}")
+    def _words_of(self, real: str, second: list[str]) -> tuple[str, str, str]:
+        digest = self._digest(f"name {real}")
         return (
             _QUALITIES[digest[0] % len(_QUALITIES)],
             second[digest[1] % len(second)],
@@ -135,8 +135,8 @@ class Pseudonyms:
     def _mark(self, digest: bytes) -> str:
         return base64.b32encode(digest[2:7]).decode().lower()[:_MARK]
 
-    def _digest(self, of: str) -> bytes:
-        return hmac.digest(self._secret, of.encode(), "sha256")
+    def _digest(self, real: str) -> bytes:
+        return hmac.digest(self._secret, real.encode(), "sha256")
 
 
 # ── the copy ─────────────────────────────────────────────────────────────────────────────────────
@@ -193,15 +193,16 @@ async def _copy_channels(
 ) -> None:
     shown = {
         cid: msgspec.structs.replace(
-            of, slack_cid=names.identifier(cid), friendly_name=names.channel(cid)
+            channel, slack_cid=names.identifier(cid), friendly_name=names.channel(cid)
         )
-        for cid, of in channels.items()
+        for cid, channel in channels.items()
     }
     await target.channels.put(shown.values())
     await target.configuration.put_names(shown.values())
     general = await source.configuration.general()
     await target.configuration.put_general(
-        msgspec.structs.replace(of, is_general=cid in general) for cid, of in shown.items()
+        msgspec.structs.replace(channel, is_general=cid in general)
+        for cid, channel in shown.items()
     )
     for cid, at in (await source.watermarks.all()).items():
         if cid in channels:
@@ -241,11 +242,14 @@ def _row(row: MessageRow, names: Pseudonyms) -> MessageRow:
     row = with_other_people(row, names.identifier)
     reactions = decode_reactions(row.reactions)
     files = [
-        {**of, "id": names.identifier(of.get("id", ""))} for of in orjson.loads(row.files or "[]")
+        {**file, "id": names.identifier(file.get("id", ""))}
+        for file in orjson.loads(row.files or "[]")
     ]
     return msgspec.structs.replace(
         row,
         slack_cid=names.identifier(row.slack_cid),
-        reactions=encode_reactions(Reaction(names.emoji(of.emoji), of.users) for of in reactions),
+        reactions=encode_reactions(
+            Reaction(names.emoji(file.emoji), file.users) for file in reactions
+        ),
         files=encode_json(files),
     )

@@ -66,7 +66,7 @@ def _open_closed_streams() -> None:
 
 def make_parser() -> Parser:
     """The parser of the command's name; what comes after it is that command's."""
-    listed = "\n".join(f"  {of.name:<{_WIDTH}}{of.summary}" for of in COMMANDS)
+    listed = "\n".join(f"  {command.name:<{_WIDTH}}{command.summary}" for command in COMMANDS)
     parser = Parser(
         prog="channelstats",
         description="Who writes where and when in a Slack workspace. No message text is stored.\n\n"

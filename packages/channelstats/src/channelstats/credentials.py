@@ -56,13 +56,13 @@ def slack_token(purpose: Purpose, settings: Settings, environment: Mapping[str, 
 
     :raises SettingError: there is none, or it cannot be used
     """
-    found = find_token(purpose, settings, environment)
-    if found is None:
+    token = find_token(purpose, settings, environment)
+    if token is None:
         raise SettingError(
             f"there is no Slack token: put one into {purpose.variable}, or into a file that only "
             f"you can read and name it with {purpose.flag}"
         )
-    return found.text
+    return token.text
 
 
 def find_token(

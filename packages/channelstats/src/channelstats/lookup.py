@@ -41,9 +41,9 @@ async def channel_id(tables: Tables, name: str) -> str:
     if (called := channel_called(channels, name)) is not None:
         return called
     for key in (name.upper(), name.removeprefix("#")):  # a previous name
-        if (found := await tables.channels.named(key)) is not None:
-            return found.slack_cid
-    near = _did_you_mean(name, (of.friendly_name for of in channels.values()))
+        if (row := await tables.channels.named(key)) is not None:
+            return row.slack_cid
+    near = _did_you_mean(name, (channel.friendly_name for channel in channels.values()))
     raise NotFound(f"there is no channel {name!r}{near}")
 
 
@@ -55,13 +55,15 @@ def channel_called(channels: Mapping[str, Channel], name: str) -> str | None:
     called = one_form(name.removeprefix("#"))
     if called.upper() in channels:
         return called.upper()
-    found = [of for of in channels.values() if of.friendly_name == called] or [
-        of for of in channels.values() if of.slack_name == called
+    matches = [channel for channel in channels.values() if channel.friendly_name == called] or [
+        channel for channel in channels.values() if channel.slack_name == called
     ]
-    if len(found) > 1:
-        every = ", ".join(sorted(f"{of.friendly_name!r} ({of.slack_cid})" for of in found))
+    if len(matches) > 1:
+        every = ", ".join(
+            sorted(f"{channel.friendly_name!r} ({channel.slack_cid})" for channel in matches)
+        )
         raise NotFound(f"{name!r} may be any of {every}: give the ID")
-    return found[0].slack_cid if found else None
+    return matches[0].slack_cid if matches else None
 
 
 def is_group_of_channels(text: str) -> bool:
@@ -77,17 +79,17 @@ async def user_id(tables: Tables, name: str) -> str:
     uid = ids_of_people(users).get(uid, uid)
     if is_user_id(uid) and uid not in users and uid in await tables.first_posts.all():
         return uid
-    if found := _users_called(users, name):
-        return _only(found, name)
+    if uids := _users_called(users, name):
+        return _only(uids, name)
     raise NotFound(f"there is no user {name!r}{_people_like(users, name)}")
 
 
 def user_of(users: Mapping[str, User], name: str) -> str:
     """The same among these users."""
-    found = _users_called(users, name)
-    if not found:
+    uids = _users_called(users, name)
+    if not uids:
         raise NotFound(f"there is no user {name!r}{_people_like(users, name)}")
-    return _only(found, name)
+    return _only(uids, name)
 
 
 def _users_called(users: Mapping[str, User], name: str) -> list[str]:
@@ -97,9 +99,9 @@ def _users_called(users: Mapping[str, User], name: str) -> list[str]:
         if uid in users:
             return [uid]
     called = one_form(name.removeprefix("@"))
-    found = sorted(uid for uid, user in users.items() if called in _names_of(user))
-    if found:
-        return found
+    uids = sorted(uid for uid, user in users.items() if called in _names_of(user))
+    if uids:
+        return uids
     folded = called.casefold()
     return sorted(
         uid for uid, user in users.items() if folded in map(str.casefold, _names_of(user))
@@ -115,15 +117,17 @@ def _people_like(users: Mapping[str, User], name: str) -> str:
     else whoever is called most like it; "" for nobody.
     """
     part = name.removeprefix("@").casefold()
-    found = {
-        of: None
+    alike = {
+        called: None
         for user in users.values()
-        for of in _names_of(user)
-        if part and any(word.startswith(part) for word in _WORDS.split(of.casefold()))
+        for called in _names_of(user)
+        if part and any(word.startswith(part) for word in _WORDS.split(called.casefold()))
     }
-    if not found:
-        return _did_you_mean(name, (of for user in users.values() for of in _names_of(user)))
-    some = sorted(found)
+    if not alike:
+        return _did_you_mean(
+            name, (called for user in users.values() for called in _names_of(user))
+        )
+    some = sorted(alike)
     more = f" and {len(some) - _MOST_MEANT:,} more" if len(some) > _MOST_MEANT else ""
     return f"; did you mean {', '.join(map(repr, some[:_MOST_MEANT]))}{more}?"
 
@@ -132,15 +136,15 @@ def _did_you_mean(name: str, known: Iterable[str]) -> str:
     """The name that is most like a misspelt one, in any case, as the end of an error; "" where none
     is.
     """
-    folded = {of.casefold(): of for of in filter(None, known)}
+    folded = {spelt.casefold(): spelt for spelt in filter(None, known)}
     near = get_close_matches(name.lstrip("#@").casefold(), folded, 1, _ALIKE)
     return f"; did you mean {folded[near[0]]!r}?" if near else ""
 
 
-def _only(found: list[str], name: str) -> str:
-    if len(found) > 1:
-        raise NotFound(f"{name!r} may be any of {', '.join(found)}: give the ID")
-    return found[0]
+def _only(uids: list[str], name: str) -> str:
+    if len(uids) > 1:
+        raise NotFound(f"{name!r} may be any of {', '.join(uids)}: give the ID")
+    return uids[0]
 
 
 class Names:
@@ -198,7 +202,7 @@ class Names:
 
         :raises NotFound: one of these means no channel, or a name several
         """
-        found = dict[str, None]()
+        matches = dict[str, None]()
         for part in filter(None, map(str.strip, group.split(","))):
             if "*" in part:
                 called = one_form(part.removeprefix("#")).casefold()
@@ -208,10 +212,10 @@ class Names:
                 ids = list(filter(None, [self.find_channel(part)]))
             if not ids:
                 raise NotFound(f"no channel is called like {part!r}; {self._some_channels()}")
-            found |= dict.fromkeys(ids)
-        if not found:
+            matches |= dict.fromkeys(ids)
+        if not matches:
             raise NotFound(f"{group!r} names no channel; {self._some_channels()}")
-        return tuple(sorted(found))
+        return tuple(sorted(matches))
 
     def _some_channels(self) -> str:
         """What channels there are, as the end of an error."""
@@ -229,9 +233,9 @@ class Names:
     def like(self, part: str) -> list[tuple[str, str]]:
         """Some people whose name has that in it: what finds each, and their name."""
         part = part.removeprefix("@").casefold().strip()
-        found = [(name, uid) for name, uid in self._people if part in name.casefold()]
-        found.sort(key=lambda one: (not one[0].casefold().startswith(part), one[0].casefold()))
-        return [self.finder(uid, name) for name, uid in found[:MOST_FOUND]]
+        alike = [(name, uid) for name, uid in self._people if part in name.casefold()]
+        alike.sort(key=lambda one: (not one[0].casefold().startswith(part), one[0].casefold()))
+        return [self.finder(uid, name) for name, uid in alike[:MOST_FOUND]]
 
     def finder(self, uid: str, name: str) -> tuple[str, str]:
         """What means exactly this person, the name where it is nobody else's; and the name."""
@@ -239,9 +243,9 @@ class Names:
 
     def listed_channels(self, hidden: Collection[str] = ()) -> list[tuple[str, str]]:
         """Every channel but ``hidden`` ones, by name: its ID and the name; archived ones last."""
-        of = sorted(
+        ordered = sorted(
             (channel.is_archived, self.directory.channel(cid).casefold(), cid)
             for cid, channel in self.channels.items()
             if cid not in hidden
         )
-        return [(cid, self.directory.channel(cid)) for _, _, cid in of]
+        return [(cid, self.directory.channel(cid)) for _, _, cid in ordered]

@@ -15,7 +15,6 @@ from channelstats.facts.periods import (
     YEAR,
     Period,
     axis,
-    by_point,
     labels,
     last_complete_week,
     points,
@@ -140,4 +139,3 @@ def test_every_instant_is_in_the_point_that_covers_it(period: Period, after: lis
             if point.begin * 1_000_000 <= ts < point.end * 1_000_000
         ]
         assert ([placed[ts]] if ts in placed else []) == inside
-    assert sum(n or 0 for n in by_point(frame, shown, pl.len())) == with_point(frame, shown).height

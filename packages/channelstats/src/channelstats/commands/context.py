@@ -269,14 +269,14 @@ def date_argument(name: str, about: str, **details: str) -> methodcaller:
 
 def _parse_date(text: str) -> date:
     try:
-        found = date.fromisoformat(text)
+        day = date.fromisoformat(text)
     except ValueError:
-        found = date.min
-    if not _EARLIEST <= found <= _LATEST:
+        day = date.min
+    if not _EARLIEST <= day <= _LATEST:
         raise argparse.ArgumentTypeError(
             f"expected a date from {_EARLIEST} to {_LATEST}, as in 2024-03-10"
         )
-    return found
+    return day
 
 
 class Command(msgspec.Struct, frozen=True):
@@ -298,8 +298,8 @@ def command(
 
 def load_command(listed: ListedCommand) -> Command:
     module = import_module(f"channelstats.commands.{listed.module}")
-    found: Command = getattr(module, listed.name.replace("-", "_"))
-    return found
+    command: Command = getattr(module, listed.name.replace("-", "_"))
+    return command
 
 
 def make_parser(listed: ListedCommand) -> Parser:

@@ -117,14 +117,14 @@ async def doctor(context: CommandContext) -> int:
 
 
 def _check_machine(context: CommandContext, findings: Findings) -> None:
-    found, missing = [f"channelstats {program_version()}"], []
-    found.append(f"Python {platform.python_version()}")
+    versions, missing = [f"channelstats {program_version()}"], []
+    versions.append(f"Python {platform.python_version()}")
     for name in _LIBRARIES:
         try:
-            found.append(f"{name} {version(name)}")
+            versions.append(f"{name} {version(name)}")
         except PackageNotFoundError:
             missing.append(name)
-    findings.ok("versions", ", ".join(found))
+    findings.ok("versions", ", ".join(versions))
     if missing:
         findings.fail("versions", f"missing: {', '.join(missing)}")
     now = minute_text(int(context.clock()), context.zone)
@@ -228,13 +228,13 @@ def _place(context: CommandContext) -> str:
     """Where the store is; credentials are not part of it."""
     if not context.settings.store:
         return str(context.settings.file)
-    found = parse_store(context.settings.store)
-    if isinstance(found, SqliteUrl):
-        return found.path
-    if isinstance(found, PostgresUrl):
+    url = parse_store(context.settings.store)
+    if isinstance(url, SqliteUrl):
+        return url.path
+    if isinstance(url, PostgresUrl):
         return without_password(context.settings.store)
-    region = f" of {found.region}" if found.region else ""
-    return f"DynamoDB{region}{f' at {found.endpoint}' if found.endpoint else ''}"
+    region = f" of {url.region}" if url.region else ""
+    return f"DynamoDB{region}{f' at {url.endpoint}' if url.endpoint else ''}"
 
 
 def _size(folder: Path) -> str:

@@ -159,18 +159,18 @@ async def _send(context: CommandContext, tables: Tables, week: Period, api: WebA
 
 async def _opted_in(context: CommandContext, tables: Tables) -> list[str]:
     """Who wants a report on themselves, as Slack says now: who has left gets no more."""
-    name, found = context.settings.optin_channel, list[str]()
+    name, members = context.settings.optin_channel, list[str]()
     if not name:
         return []
     try:
         cid = await channel_id(tables, name)
         async with context.web_api() as api:
             async for page in api.members(cid):
-                found += page.items
+                members += page.items
     except (NotFound, SlackError) as error:
         context.complain(f"user reports: who wants one is not known: {error}")
         return []
-    return found
+    return members
 
 
 async def _tell(

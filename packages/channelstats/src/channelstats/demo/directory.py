@@ -78,7 +78,9 @@ class Rhythm:
         self.begin = int(datetime.combine(first, time(), UTC).timestamp()) * SECOND
         self.end = self.begin + days * DAY
         trend = [(1 + _GROWTH * day / days) * rng.lognormvariate(0, 0.12) for day in range(days)]
-        weights = (of * _WEEKDAYS[(first.weekday() + day) % 7] for day, of in enumerate(trend))
+        weights = (
+            share * _WEEKDAYS[(first.weekday() + day) % 7] for day, share in enumerate(trend)
+        )
         self._days = [0.0, *accumulate(weights)]
         self._hours = [0.0, *accumulate(map(float, _HOURS.split()))]
 
@@ -117,7 +119,7 @@ def make_people(number: int, rhythm: Rhythm, team: str, rng: random.Random) -> l
     """So many people; the last few are bots. The first two are always there. Most write little and
     a few a lot.
     """
-    humans, zones, found = number - min(number // 12, len(_BOTS)), _ZONES.split(), []
+    humans, zones, people = number - min(number // 12, len(_BOTS)), _ZONES.split(), []
     for place in range(humans):
         span, zone = _days_of(place, humans, rhythm.days), rng.choice(zones)
         uid, offset = slack_id("U", place), rhythm.offset(zone)
@@ -128,14 +130,14 @@ def make_people(number: int, rhythm: Rhythm, team: str, rng: random.Random) -> l
         begin = place // _TEAM * _TEAM
         of_team = range(begin, min(begin + _TEAM, humans))
         person.friends = [friend for friend in of_team if friend != place]
-        found.append(person)
+        people.append(person)
     for place, name in enumerate(_BOTS[: number - humans], humans):
         uid, bot_id = slack_id("U", place), slack_id("B", place)
         bot = Member(uid, f"bot{place}", name, name, "UTC", 0, 0, rhythm.days - 1, bot_id=bot_id)
-        found.append(bot)
-    for person in found:
+        people.append(bot)
+    for person in people:
         person.profile = orjson.Fragment(orjson.dumps(_profile(person, team)))
-    return found
+    return people
 
 
 def _names(place: int) -> tuple[str, str]:
@@ -244,7 +246,7 @@ def make_channels(
     in all.
     """
     humans = [place for place, person in enumerate(people) if not person.bot_id]
-    titles, found, end = _NAMED.split()[:number], [], rhythm.days - 1
+    titles, channels, end = _NAMED.split()[:number], [], rhythm.days - 1
     for rank in range(len(titles), number):
         kind = rng.choice([*_CHARACTERS])
         titles.append(f"{kind}-{rank}:{kind}:{rng.choice(_STATES)}")
@@ -259,9 +261,9 @@ def make_channels(
         bots = list(range(len(humans), len(people))) if _CHARACTERS[kind].bots else []
         weight = rng.lognormvariate(0, 0.2) / (rank + 2) * (last + 1)
         created = rhythm.begin // SECOND - rng.randrange(365 * 86_400)
-        of = (_CHARACTERS[kind], state, weight, last, members, bots, visitors)
-        found.append(DemoChannel(slack_id("C", rank), name, created, *of))
-    return found
+        about = (_CHARACTERS[kind], state, weight, last, members, bots, visitors)
+        channels.append(DemoChannel(slack_id("C", rank), name, created, *about))
+    return channels
 
 
 def channel_object(channel: DemoChannel, people: list[Member]) -> dict[str, Any]:

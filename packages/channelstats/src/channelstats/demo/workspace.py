@@ -108,16 +108,18 @@ def export_files(size: Size, *, last_day: date, seed: int) -> Iterator[ExportFil
     rhythm, team = Rhythm(last_day, size.days, rng), slack_id("T", 0)
     people = make_people(size.people, rhythm, team, rng)
     channels = make_channels(size.channels, people, rhythm, rng)
-    private = [of.state == "private" for of in channels]
+    private = [one.state == "private" for one in channels]
     objects = [channel_object(channel, people) for channel in channels]
     added = {"change_type": "added", "user_id": people[0].uid, "user_name": people[0].user}
     lists: dict[str, list[dict[str, Any]]] = {
         "users": [user_object(person, team, size.days) for person in people],
-        "channels": [of for of, is_private in zip(objects, private, strict=True) if not is_private],
-        "groups": [of for of, is_private in zip(objects, private, strict=True) if is_private],
+        "channels": [
+            one for one, is_private in zip(objects, private, strict=True) if not is_private
+        ],
+        "groups": [one for one, is_private in zip(objects, private, strict=True) if is_private],
         "dms": [],
         "mpims": [],
-        "integration_logs": [{"service_type": of.name, **added} for of in people if of.bot_id],
+        "integration_logs": [{"service_type": one.name, **added} for one in people if one.bot_id],
         f"{channels[0].name}/canvas_in_the_conversation": [
             {"id": slack_id("F", 0), "title": "Welcome", "filetype": "quip"}
         ],
@@ -259,10 +261,10 @@ class _Plan:
     def _replier(self, author: int, last: int) -> int:
         """The author of the thread, a friend, or anybody; seldom the same one again."""
         anybody, chance = self._author(), self._rng.random()
-        found = author if chance < 0.3 else anybody
+        replier = author if chance < 0.3 else anybody
         if chance > 0.65 and (friends := self._people[author].friends):
-            found = self._rng.choice(friends)
-        return anybody if found == last or found not in self._spans else found
+            replier = self._rng.choice(friends)
+        return anybody if replier == last or replier not in self._spans else replier
 
 
 class MessageWriter:
@@ -285,38 +287,39 @@ class MessageWriter:
         self, planned: _Planned, channel: DemoChannel, readers: list[Member], rng: random.Random
     ) -> dict[str, Any]:
         person, subtype, head = self._people[planned.author], planned.subtype, planned.head
-        found: dict[str, Any] = {"type": "message", "ts": _ts(planned.at), "user": person.uid}
+        message: dict[str, Any] = {"type": "message", "ts": _ts(planned.at), "user": person.uid}
         if subtype:
-            found["subtype"] = subtype
+            message["subtype"] = subtype
         if subtype in ("channel_join", "channel_leave"):
             verb = "joined" if subtype == "channel_join" else "left"
-            found["text"] = f"<@{person.uid}> has {verb} the channel"
+            message["text"] = f"<@{person.uid}> has {verb} the channel"
         elif subtype == "bot_message":
-            del found["user"]
-            found |= {"bot_id": person.bot_id, "username": person.name}
-            found["text"] = rng.choice(self._sentences)
+            del message["user"]
+            message |= {"bot_id": person.bot_id, "username": person.name}
+            message["text"] = rng.choice(self._sentences)
         elif subtype == "huddle_thread":
-            found |= {"user": "USLACKBOT", "text": "A huddle started"}
-            found["room"] = _room(person, planned.at, readers, rng)
+            message |= {"user": "USLACKBOT", "text": "A huddle started"}
+            message["room"] = _room(person, planned.at, readers, rng)
         else:
             questions = 0 if head else channel.character.questions
-            self._say(found, person, questions, rng)
+            self._say(message, person, questions, rng)
             if rng.random() < channel.character.reacted * (0.4 if head else 1):
-                found["reactions"] = _reactions(readers, rng)
+                message["reactions"] = _reactions(readers, rng)
         if head:
-            found |= {"thread_ts": _ts(head.at), "parent_user_id": self._people[head.author].uid}
+            message |= {"thread_ts": _ts(head.at), "parent_user_id": self._people[head.author].uid}
         elif planned.replies:
             replies = [
-                {"user": self._people[of.author].uid, "ts": _ts(of.at)} for of in planned.replies
+                {"user": self._people[planned_reply.author].uid, "ts": _ts(planned_reply.at)}
+                for planned_reply in planned.replies
             ]
             users = list(dict.fromkeys(reply["user"] for reply in replies))
-            found |= {"thread_ts": found["ts"], "reply_count": len(replies), "replies": replies}
-            found |= {"reply_users": users, "reply_users_count": len(users)}
-            found |= {"latest_reply": replies[-1]["ts"], "is_locked": False, "subscribed": False}
-        return found
+            message |= {"thread_ts": message["ts"], "reply_count": len(replies), "replies": replies}
+            message |= {"reply_users": users, "reply_users_count": len(users)}
+            message |= {"latest_reply": replies[-1]["ts"], "is_locked": False, "subscribed": False}
+        return message
 
     def _say(
-        self, found: dict[str, Any], person: Member, questions: float, rng: random.Random
+        self, message: dict[str, Any], person: Member, questions: float, rng: random.Random
     ) -> None:
         """Add what a person wrote, with what nobody reads beside it, so that reading it costs what
         reading a real export costs.
@@ -329,20 +332,22 @@ class MessageWriter:
         if rng.random() < _LINK:
             parts.append(f"<https://notes.example/{rng.getrandbits(32):08x}>")
         text, bits = " ".join(parts), f"{rng.getrandbits(128):032x}"
-        found |= {"text": text, "team": self._team, "user_team": self._team}
-        found |= {"source_team": self._team, "user_profile": person.profile}
-        found["client_msg_id"] = f"{bits[:8]}-{bits[8:12]}-{bits[12:16]}-{bits[16:20]}-{bits[20:]}"
+        message |= {"text": text, "team": self._team, "user_team": self._team}
+        message |= {"source_team": self._team, "user_profile": person.profile}
+        message["client_msg_id"] = (
+            f"{bits[:8]}-{bits[8:12]}-{bits[12:16]}-{bits[16:20]}-{bits[20:]}"
+        )
         element = {"type": "rich_text_section", "elements": [{"type": "text", "text": text}]}
-        found["blocks"] = [{"type": "rich_text", "block_id": bits[:5], "elements": [element]}]
-        at = int(found["ts"][:10])
+        message["blocks"] = [{"type": "rich_text", "block_id": bits[:5], "elements": [element]}]
+        at = int(message["ts"][:10])
         if rng.random() < _WITH_FILE:
             extension, mimetype = rng.choice(_FILES)
             file = {"id": f"F0{rng.getrandbits(40):010X}", "created": at, "user": person.uid}
             file |= {"name": f"file.{extension}", "title": "A file", "filetype": extension}
             file |= {"mimetype": mimetype, "size": int(rng.lognormvariate(11, 1.5))}
-            found |= {"files": [file], "upload": True}
+            message |= {"files": [file], "upload": True}
         if rng.random() < _EDITED:
-            found["edited"] = {"user": person.uid, "ts": f"{at + 5 + rng.randrange(600)}.000000"}
+            message["edited"] = {"user": person.uid, "ts": f"{at + 5 + rng.randrange(600)}.000000"}
 
 
 def _sentence(rng: random.Random) -> str:
@@ -352,15 +357,15 @@ def _sentence(rng: random.Random) -> str:
 
 def _reactions(readers: list[Member], rng: random.Random) -> list[dict[str, Any]]:
     """A few emoji, each by one or more people; seldom by many."""
-    found: dict[str, list[str]] = {}
+    users_of: dict[str, list[str]] = {}
     for _ in range(min(int(rng.paretovariate(2)), 5)):
         emoji = rng.choices(_EMOJI, cum_weights=_EMOJI_WEIGHTS)[0]
         for person in rng.choices(readers, k=min(int(rng.paretovariate(1.3)), 20)):
             tone = person.skin_tone if emoji in _TONED else 0
-            users = found.setdefault(f"{emoji}::skin-tone-{tone}" if tone else emoji, [])
+            users = users_of.setdefault(f"{emoji}::skin-tone-{tone}" if tone else emoji, [])
             if person.uid not in users:
                 users.append(person.uid)
-    return [{"name": name, "users": users, "count": len(users)} for name, users in found.items()]
+    return [{"name": name, "users": users, "count": len(users)} for name, users in users_of.items()]
 
 
 def _room(person: Member, at: int, readers: list[Member], rng: random.Random) -> dict[str, Any]:

@@ -63,8 +63,8 @@ class Interactions:
 
     def group(self, name: str) -> pl.DataFrame:
         """The same by `uid`; IDs are not an Enum."""
-        found = self.ranked(name).sort("uid", maintain_order=True)
-        return found.cast({"uid": ID, "other": ID})
+        pairs = self.ranked(name).sort("uid", maintain_order=True)
+        return pairs.cast({"uid": ID, "other": ID})
 
     def pairs(self, name: str) -> pl.DataFrame:
         """The same in no order."""
@@ -73,8 +73,8 @@ class Interactions:
     def sizes(self, name: str) -> pl.DataFrame:
         """Of a group, by `person`: how often (`<group>_total`), how many (`<group>_people`)."""
         total, people = pl.col("n").sum(), pl.len().cast(pl.Int64)
-        found = self._group(name).group_by(person="uid")
-        return found.agg(total.alias(f"{name}_total"), people.alias(f"{name}_people")).cast(
+        pairs = self._group(name).group_by(person="uid")
+        return pairs.agg(total.alias(f"{name}_total"), people.alias(f"{name}_people")).cast(
             {"person": ID}
         )
 
@@ -113,13 +113,13 @@ class Interactions:
         if name not in self._groups:
             pairing, sides = GROUPS[name]
             pairs = self._pairs[pairing]
-            found = pl.concat([pairs.select(uid=of, other=other, n="n") for of, other in sides])
-            self._groups[name] = _summed(found, "uid", "other") if len(sides) > 1 else found
+            group = pl.concat([pairs.select(uid=one, other=other, n="n") for one, other in sides])
+            self._groups[name] = _summed(group, "uid", "other") if len(sides) > 1 else group
         return self._groups[name]
 
 
 def _summed(frame: pl.DataFrame, *pair: str) -> pl.DataFrame:
     """The sums of every two people, by both as one number: that takes half as long."""
     first, second = (pl.col(name).to_physical().cast(pl.UInt64) for name in pair)
-    found = frame.group_by(pair=first * 2**32 + second)
-    return found.agg(pl.col(pair).first(), pl.col("n").sum()).drop("pair")
+    pairs = frame.group_by(pair=first * 2**32 + second)
+    return pairs.agg(pl.col(pair).first(), pl.col("n").sum()).drop("pair")

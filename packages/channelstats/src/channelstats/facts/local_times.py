@@ -29,14 +29,14 @@ _ZONES: Final = pl.Schema({"slack_uid": ID, "tz": ID})
 def offsets(zone: ZoneInfo, first: int, last: int) -> list[tuple[int, int]]:
     """Instants, and the seconds east of UTC from each of them on; all are epoch seconds."""
     before = _offset(zone, first)
-    found = [(first, before)]
+    changes = [(first, before)]
     for begin in range(first, last, _STEP):
         end = min(begin + _STEP, last)
         after = _offset(zone, end)
         if after != before:
-            found.append((_change(zone, begin, end, before), after))
+            changes.append((_change(zone, begin, end, before), after))
             before = after
-    return found
+    return changes
 
 
 def _change(zone: ZoneInfo, begin: int, end: int, before: int) -> int:
@@ -72,10 +72,14 @@ class LocalTimes:
         # The few instants at which any clock changes. From each of them on, what the clock of each
         # person shows, at the number that stands for the ID in every column of IDs: to look there
         # takes a tenth of the time of a join.
-        self._instants = sorted({first, *(since for of in clocks.values() for since, _ in of)})
+        self._instants = sorted(
+            {first, *(since for clock_changes in clocks.values() for since, _ in clock_changes)}
+        )
         self._offsets: list[pl.Series] = []
         for instant in self._instants:
-            shown = {clock: _shown(of, instant) for clock, of in clocks.items()}
+            shown = {
+                clock: _shown(clock_changes, instant) for clock, clock_changes in clocks.items()
+            }
             east = [shown[clock] for _, clock in people]
             self._offsets.append(nobody.clone().scatter(codes, east))  # which changes it in place
 

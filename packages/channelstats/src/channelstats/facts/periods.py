@@ -172,8 +172,8 @@ def blocks(period: Period, days: int) -> list[Period]:
     """The period by so many days; the first may have fewer."""
     over = period.days % days
     begins = range(over, period.days, days)
-    found = [Period(period.start + number * DAY, days, period.zone) for number in begins]
-    return [Period(period.start, over, period.zone), *found] if over else found
+    whole = [Period(period.start + number * DAY, days, period.zone) for number in begins]
+    return [Period(period.start, over, period.zone), *whole] if over else whole
 
 
 def axis(shown: Sequence[Period]) -> str:
@@ -195,12 +195,3 @@ def with_point(frame: pl.DataFrame, shown: Sequence[Period]) -> pl.DataFrame:
     inside = rows_where(frame, pl.col("ts").is_between(begins[0], end, closed="left"))
     number = begins[1:].search_sorted(inside["ts"], side="right").cast(POINT)
     return inside.with_columns(number.alias("point"))
-
-
-def by_point(
-    frame: pl.DataFrame, shown: Sequence[Period], figure: pl.Expr, absent: float | None = 0
-) -> list[float | None]:
-    """A figure of each point; ``absent`` where there are no rows."""
-    needed = frame.select({"ts", *figure.meta.root_names()})
-    found = dict(with_point(needed, shown).group_by("point").agg(figure.alias("n")).iter_rows())
-    return [found.get(number, absent) for number in range(len(shown))]

@@ -133,8 +133,8 @@ def history_of(first_posts: Mapping[str, FirstPost], read_up_to: int, zone: Zone
     return History(first, day - DAY, day if read_up_to > midnight(day, zone) else None)
 
 
-def _without(found: Mapping[str, _T], excluded: frozenset[str]) -> Mapping[str, _T]:
-    return {name: value for name, value in found.items() if name not in excluded}
+def _without(rows: Mapping[str, _T], excluded: frozenset[str]) -> Mapping[str, _T]:
+    return {name: value for name, value in rows.items() if name not in excluded}
 
 
 def dates_of(period: Period, reach: Period | None = None) -> tuple[date, date]:
@@ -250,7 +250,7 @@ def _later_replies(read: pl.DataFrame, followed: Period, held: Period) -> list[s
     """The keys of replies to heads of the days ``followed`` that were written when messages were
     not read; those of the days ``held`` were.
     """
-    found = (
+    later = (
         read.lazy()
         .filter(followed.covers() & IS_HEAD)
         .select("slack_cid", "replies")
@@ -259,5 +259,5 @@ def _later_replies(read: pl.DataFrame, followed: Period, held: Period) -> list[s
         .select("slack_cid", ts=pl.col("replies").struct.field("replied_at"))
         .filter(~held.covers())
     )
-    keys = found.select(pl.format("{}_{}", "slack_cid", timestamps("ts"))).collect()
+    keys = later.select(pl.format("{}_{}", "slack_cid", timestamps("ts"))).collect()
     return keys.to_series().to_list()

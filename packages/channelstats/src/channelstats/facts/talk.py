@@ -99,15 +99,15 @@ def outcomes(messages: pl.DataFrame, talk: Talk) -> pl.DataFrame:
     )
     ahead = _steps(asked, talk, range(1, _AHEAD + 1)).filter(pl.col("gap") <= FOLLOWED)
     behind = _steps(asked, talk, range(-_BEHIND, 0)).filter(pl.col("gap") >= -_SOON)
-    found = (
+    followed = (
         asked.join(talk.channels, on="slack_cid")
         .join(_after(ahead), on="at", how="left")
         .join(_before(behind), on="at", how="left")
         .join(_answered_beside(ahead, behind, talk), on="at", how="left")
     )
-    flags = [name for name, of in found.schema.items() if of == pl.Boolean]
-    found = found.with_columns(pl.col(flags).fill_null(value=False))
-    return found.select("slack_cid", ts="asked_at", outcome=_outcome())
+    flags = [name for name, dtype in followed.schema.items() if dtype == pl.Boolean]
+    followed = followed.with_columns(pl.col(flags).fill_null(value=False))
+    return followed.select("slack_cid", ts="asked_at", outcome=_outcome())
 
 
 def _outcome() -> pl.Expr:
@@ -155,8 +155,8 @@ def _steps(asked: pl.DataFrame, talk: Talk, steps: range) -> pl.DataFrame:
     )
     rows = rows.explode("step").with_columns(there=pl.col("at") + pl.col("step"))
     rows = rows.filter(pl.col("there").is_between(0, talk.messages.height - 1))
-    found = rows.hstack(talk.messages[rows["there"].to_list()])
-    return found.filter(pl.col("slack_cid") == pl.col("cid")).with_columns(
+    around = rows.hstack(talk.messages[rows["there"].to_list()])
+    return around.filter(pl.col("slack_cid") == pl.col("cid")).with_columns(
         by_asker=pl.col("slack_uid") == pl.col("asker"),
         gap=pl.col("ts") - pl.col("asked_at"),
         names_asker=pl.col("mentions").list.contains(pl.col("asker")).fill_null(value=False),

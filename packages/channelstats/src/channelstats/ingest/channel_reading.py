@@ -168,9 +168,9 @@ def _thread(message: HistoryMessage) -> ThreadState | None:
 
 def _threads(rows: Iterable[MessageRow]) -> dict[str, ThreadState]:
     """The threads that are stored, by the head's timestamp."""
-    found: dict[str, ThreadState] = {}
+    threads: dict[str, ThreadState] = {}
     for row in rows:
         if row.is_reply and not row.deleted:
-            known = found.get(row.thread_ts, _NONE)
-            found[row.thread_ts] = ThreadState(known.replies + 1, max(known.latest, row.ts))
-    return found
+            known = threads.get(row.thread_ts, _NONE)
+            threads[row.thread_ts] = ThreadState(known.replies + 1, max(known.latest, row.ts))
+    return threads

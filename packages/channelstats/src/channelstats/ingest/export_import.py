@@ -105,14 +105,14 @@ class ImportOptions(msgspec.Struct, frozen=True):
 
     @property
     def kinds(self) -> frozenset[ChannelKind]:
-        found = {ChannelKind.PUBLIC}
+        kinds = {ChannelKind.PUBLIC}
         if self.include_private:
-            found.add(ChannelKind.PRIVATE)
+            kinds.add(ChannelKind.PRIVATE)
         if self.include_dms:
-            found |= {ChannelKind.DIRECT, ChannelKind.GROUP_DIRECT}
+            kinds |= {ChannelKind.DIRECT, ChannelKind.GROUP_DIRECT}
         if self.include_unlisted:
-            found.add(ChannelKind.UNLISTED)
-        return frozenset(found)
+            kinds.add(ChannelKind.UNLISTED)
+        return frozenset(kinds)
 
     def wants(self, channel: ExportChannel) -> bool:
         return self.exclude_channels.isdisjoint(
@@ -201,7 +201,7 @@ class ExportImport:
         if isinstance(links := noted.get("workspaces"), Mapping):
             self._workspaces.update({name: number(links, name) or 0 for name in links})
         self._run.report(export.problems())
-        not_wanted = [of for of in every_kind if of.kind not in self._options.kinds]
+        not_wanted = [one for one in every_kind if one.kind not in self._options.kinds]
         self._run.report(unlisted_problems(not_wanted, UNLISTED_FLAG))
         await self._put_directory(users, channels, listed)
 
@@ -240,7 +240,7 @@ class ExportImport:
             teams = grids_of(users) or (frozenset() if self._options.workspace else teams)
         called = PurePath(self._export.path).name.removesuffix(".zip")
         listed = (user.id for user in users if not user.is_stranger)
-        cids = (of.about.id for of in channels if of.kind)
+        cids = (channel.about.id for channel in channels if channel.kind)
         await check_home(self._tables, Home(teams, called), listed, cids)
 
     # ── how recent it is ─────────────────────────────────────────────────────────────────────────

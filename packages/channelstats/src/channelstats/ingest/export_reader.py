@@ -172,7 +172,7 @@ def read_channel(
         newest=max(times, default=""),
         newest_top=max((row.ts for row in rows if not row.is_reply), default="0"),
         workspaces=workspaces,
-        teams={uid: of.team for uid, of in profiles.items() if of.team},
+        teams={uid: profile.team for uid, profile in profiles.items() if profile.team},
     )
 
 

@@ -86,9 +86,9 @@ def _end(day: date, zone: ZoneInfo) -> int:
 
 
 def _named_day(path: str) -> date | None:
-    found = _NAMED.search(PurePath(path).name)
+    match = _NAMED.search(PurePath(path).name)
     try:
-        return datetime.strptime(found[1], "%b %d %Y").date() if found else None  # noqa: DTZ007
+        return datetime.strptime(match[1], "%b %d %Y").date() if match else None  # noqa: DTZ007
     except ValueError:
         return None
 
@@ -148,9 +148,9 @@ def place_among(age: ExportAge, others: Mapping[int, ExportAge]) -> AgeOrder:
     mark = age.message
     while mark in others:
         mark += 1
-    later = {of: is_later(age, other) for of, other in others.items()}
+    later = {mark_of: is_later(age, other) for mark_of, other in others.items()}
     worth = {
-        of: mark if is_it is None else mark - 1 if is_it else mark + 1
-        for of, is_it in later.items()
+        mark_of: mark if is_it is None else mark - 1 if is_it else mark + 1
+        for mark_of, is_it in later.items()
     }
     return AgeOrder(mark, worth, None not in later.values())

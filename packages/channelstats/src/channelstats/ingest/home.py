@@ -49,8 +49,12 @@ _MOST: Final = 3
 
 def grids_of(users: Iterable[SlackUser]) -> frozenset[str]:
     """The IDs of the Enterprise Grids that users are of."""
-    found = (user.enterprise_user for user in users if not user.is_stranger)
-    return frozenset(of.enterprise_id for of in found if of is not None and of.enterprise_id)
+    accounts = (user.enterprise_user for user in users if not user.is_stranger)
+    return frozenset(
+        on_grid.enterprise_id
+        for on_grid in accounts
+        if on_grid is not None and on_grid.enterprise_id
+    )
 
 
 class Known(msgspec.Struct, frozen=True):
@@ -81,10 +85,10 @@ async def check_home(
     configuration = tables.configuration
     stored = await Home.load(configuration)
     listed = (await tables.users.all()).items()
-    guests = {uid for uid, of in listed if of.is_stranger or of.unlisted} | {SLACKBOT}
+    guests = {uid for uid, user in listed if user.is_stranger or user.unlisted} | {SLACKBOT}
     here = Known(
         stored.teams,
-        frozenset(one for uid, of in listed if uid not in guests for one in of.ids),
+        frozenset(one for uid, user in listed if uid not in guests for one in user.ids),
         frozenset(await tables.channels.all()),
     )
     came = Known(home.teams, frozenset(users) - guests, frozenset(channels))

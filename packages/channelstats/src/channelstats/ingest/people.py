@@ -51,7 +51,7 @@ def people_of(
     others = defaultdict[str, set[str]](set)
     for other, uid in ids.items():
         others[uid].add(other)
-    found: dict[str, User] = {}
+    people: dict[str, User] = {}
     for user in users:
         uid = ids.get(user.id, user.id)
         is_stranger = bool(user.is_stranger) or is_from_outside(user.team_id, homes)
@@ -61,8 +61,8 @@ def people_of(
             is_stranger=is_stranger and user.id != SLACKBOT,
             other_ids=" ".join(sorted(others[uid])),
         )
-        found[uid] = _joined(found[uid], row) if uid in found else row
-    return list(found.values())
+        people[uid] = _joined(people[uid], row) if uid in people else row
+    return list(people.values())
 
 
 def home_teams(users: Iterable[SlackUser], *, is_grid: bool = False) -> frozenset[str]:
@@ -92,8 +92,8 @@ def home_teams(users: Iterable[SlackUser], *, is_grid: bool = False) -> frozense
 def most_are_of(teams: Mapping[str, int]) -> frozenset[str]:
     """The one team that most are of; none where there are two such."""
     most = max(teams.values(), default=0)
-    found = [team for team, number in teams.items() if number == most]
-    return frozenset(found) if len(found) == 1 else _NOWHERE
+    largest = [team for team, number in teams.items() if number == most]
+    return frozenset(largest) if len(largest) == 1 else _NOWHERE
 
 
 def is_from_outside(team: str | None, homes: frozenset[str]) -> bool:
@@ -148,5 +148,5 @@ async def mark_strangers(tables: Tables, teams: Mapping[str, str], homes: frozen
     if not outside:
         return
     users = (await tables.users.all()).items()
-    found = [of for uid, of in users if uid in outside and not of.is_stranger]
-    await tables.users.put(msgspec.structs.replace(user, is_stranger=True) for user in found)
+    strangers = [stored for uid, stored in users if uid in outside and not stored.is_stranger]
+    await tables.users.put(msgspec.structs.replace(user, is_stranger=True) for user in strangers)

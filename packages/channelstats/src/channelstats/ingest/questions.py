@@ -199,20 +199,20 @@ def signs(text: str) -> int:
     words = lower.translate(_SIGNS_AROUND).split()
     if not words:
         return 0
-    found, first = 0, words[0]
+    flags, first = 0, words[0]
     if not _SOMEWHERE.isdisjoint(words):
         for sign, some in _ANYWHERE:
             if not some.isdisjoint(words):
-                found |= sign
+                flags |= sign
     for sign, some in _FIRST:
         if first in some:
-            found |= sign
+            flags |= sign
     if first in _WORDS["speaker_first"] and not _WORDS["replies_first"].isdisjoint(words[1:3]):
-        found |= _REPLIES
-    if found & _TO_ALL and _NAMED_FIRST.match(lower):  # `hi <@U1>`
-        found &= ~_TO_ALL
+        flags |= _REPLIES
+    if flags & _TO_ALL and _NAMED_FIRST.match(lower):  # `hi <@U1>`
+        flags &= ~_TO_ALL
     if words[-1] in _WORDS["tag_last"] and lower.rstrip().endswith("?"):
-        found |= _WANTS_YES
+        flags |= _WANTS_YES
     if not _FOUND_WORDS.isdisjoint(words) and _FOUND_OUT.search(lower):
-        found |= _SETTLED_SIGN
-    return found
+        flags |= _SETTLED_SIGN
+    return flags

@@ -279,19 +279,19 @@ def _author(message: SlackMessage, people: People) -> tuple[str, bool]:
 
 def _add_replies(row: MessageRow, replies: Iterable[SlackReply | None], people: People) -> None:
     """A message with replies is a head, also where an old export does not say so."""
-    found = {
+    by_time = {
         reply.ts: Reply(user, reply.ts)
         for reply in replies
         if reply is not None and (user := people[reply.user]) and is_timestamp(reply.ts)
     }
-    row.replies, row.reply_count = encode_replies(found.values()), len(found)
+    row.replies, row.reply_count = encode_replies(by_time.values()), len(by_time)
     row.thread_ts = row.ts
 
 
 def _add_reactions(
     row: MessageRow, reactions: Iterable[SlackReaction | None], people: People
 ) -> None:
-    found, left = list[Reaction](), LONGEST_REACTIONS
+    encoded, left = list[Reaction](), LONGEST_REACTIONS
     for reaction in reactions:
         if reaction is None:
             continue
@@ -309,10 +309,10 @@ def _add_reactions(
             users = users[: sum(size <= left for size in sizes)]
             left -= sum(map(len, users), len(users))
             if left >= 0:
-                found.append(Reaction(emoji, users))
+                encoded.append(Reaction(emoji, users))
             row.reaction_count += count
             row.reactions_truncated |= len(users) < count
-    row.reactions = encode_reactions(found)
+    row.reactions = encode_reactions(encoded)
 
 
 def about_file(file: SlackFile, people: People = EVERYBODY) -> dict[str, str | int]:

@@ -135,8 +135,8 @@ class Checkpoint:
             await self.clear()
             rows, row = [], {}
         self.noted, self.begun = row, number(row, "begun") or now
-        done = [found for of in rows if isinstance(found := of.get("done"), frozenset)]
-        ids = frozenset[str]().union(*(map(str, found) for found in done))
+        done = [done_in for part in rows if isinstance(done_in := part.get("done"), frozenset)]
+        ids = frozenset[str]().union(*(map(str, done_in) for done_in in done))
         self._noted = len(ids)
         return ids
 

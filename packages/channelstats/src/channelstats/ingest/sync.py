@@ -179,7 +179,7 @@ class Sync:
     async def _list_channels(self) -> None:
         """Find the channels that are wanted."""
         run, options = self._run, self._run.options
-        found: dict[str, ListedChannel] = {}
+        channels: dict[str, ListedChannel] = {}
         names = {channel.name for channel in (await run.tables.channels.all()).values()}
         broken: list[str] = []
         async for page in run.api.channels(private=options.include_private):
@@ -189,10 +189,10 @@ class Sync:
                 if not is_channel_id(channel.id):
                     broken.append(f"{channel.id[:20]!r} is not the ID of a channel")
                 elif options.wants(channel):
-                    found[channel.id] = channel
+                    channels[channel.id] = channel
         run.report(left_out(CHANNELS_PLACE, broken))
         run.check_channels(options.exclude, names, private=options.include_private)
-        self._listed = [channel for _, channel in sorted(found.items())]
+        self._listed = [channel for _, channel in sorted(channels.items())]
         known = {key for one in self._listed for key in (one.id, one.name)}
         for name in sorted(options.only - known):
             run.fail(name, "no channel is called so, or it is private, or hidden")

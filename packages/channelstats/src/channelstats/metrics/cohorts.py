@@ -32,7 +32,7 @@ def posted(part: Slice, periods: Sequence[Period]) -> pl.DataFrame:
     return with_point(messages, periods).select("point", AUTHOR).unique()
 
 
-def comings(part: Slice, shown: Sequence[Period]) -> pl.DataFrame:
+def turnover_by_week(part: Slice, shown: Sequence[Period]) -> pl.DataFrame:
     """Of each of these weeks how many posted in it, `weekly`, and in the four that end with it,
     `monthly`; how many posted in it and in the one before, `both`, for the first time, `new`, again
     after a week without, `returning`, and only in the one before, `lapsed`; the `rate` of those

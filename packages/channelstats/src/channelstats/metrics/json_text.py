@@ -75,7 +75,7 @@ def _fields(mark: str, fields: Mapping[str, pl.Expr]) -> Iterator[pl.Expr]:
 def mappings(frame: pl.DataFrame, outer: str, key: str, **values: pl.Expr) -> pl.DataFrame:
     """An object for each ``outer`` of {key: value}, in a column for each of the values in JSON."""
     entries = {name: pl.concat_str(_KEY, pl.lit(":"), value) for name, value in values.items()}
-    found = (
+    objects_of = (
         frame.with_columns(_keys(frame[key]))
         .select(outer, **entries)
         .group_by(outer, maintain_order=True)
@@ -85,7 +85,7 @@ def mappings(frame: pl.DataFrame, outer: str, key: str, **values: pl.Expr) -> pl
         pl.concat_str(pl.lit("{"), pl.col(name).list.join(","), pl.lit("}")).alias(name)
         for name in values
     )
-    return found.select(pl.col(outer).cast(ID), *texts)
+    return objects_of.select(pl.col(outer).cast(ID), *texts)
 
 
 def mapping(frame: pl.DataFrame, key: str, *value: pl.Expr) -> msgspec.Raw:
@@ -104,10 +104,10 @@ def _keys(column: pl.Series) -> pl.Series:
     """A column of keys in JSON; of an Enum, each of its texts is quoted once."""
     enum = isinstance(column.dtype, pl.Enum)
     texts = column.dtype.categories if isinstance(column.dtype, pl.Enum) else column
-    found = texts.cast(pl.String).to_frame("text").select(quoted(pl.col("text"))).to_series()
+    keys = texts.cast(pl.String).to_frame("text").select(quoted(pl.col("text"))).to_series()
     if enum:
-        found = found.gather(column.to_physical())
-    return found.alias(_KEY.meta.output_name())
+        keys = keys.gather(column.to_physical())
+    return keys.alias(_KEY.meta.output_name())
 
 
 def with_texts(

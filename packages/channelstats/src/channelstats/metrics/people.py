@@ -17,7 +17,7 @@ _ROOM: Final = pl.Struct(
 )
 
 
-def comers(
+def turnover(
     now: AbstractSet[str], then: AbstractSet[str], first: Mapping[str, int], period: Period
 ) -> dict[str, AbstractSet[str]]:
     """Who stayed, came, went and came back: of the posters of a period and of the one before;
@@ -32,13 +32,13 @@ def comers(
     }
 
 
-def comings(
+def retention(
     now: AbstractSet[str], then: AbstractSet[str], first: Mapping[str, int], period: Period
 ) -> dict[str, float | None]:
-    """How many `comers` there are of each kind; ``rate`` is the percentage of those before who
+    """How many `turnover` there are of each kind; ``rate`` is the percentage of those before who
     stayed.
     """
-    numbers = {kind: len(who) for kind, who in comers(now, then, first, period).items()}
+    numbers = {kind: len(who) for kind, who in turnover(now, then, first, period).items()}
     return {"rate": shown(percent(numbers["both"], len(then))) if then else None, **numbers}
 
 

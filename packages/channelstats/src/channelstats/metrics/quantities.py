@@ -74,13 +74,13 @@ def quotient(num: pl.Expr, den: pl.Expr) -> pl.Expr:
 
 def _quotients(parts: pl.Series) -> pl.Series:
     num, den = parts.struct.field("num"), parts.struct.field("den")
-    found = num.cast(pl.Float64) / den.cast(pl.Float64)
+    floats = num.cast(pl.Float64) / den.cast(pl.Float64)
     inexact = ((num.abs() > _EXACT) | (den.abs() > _EXACT)) & (den != 0)
     where = inexact.fill_null(value=False).arg_true()
     if len(where) == 0:
-        return found
+        return floats
     wide = zip(num.gather(where), den.gather(where), strict=True)
-    return found.scatter(where, [part / whole for part, whole in wide])
+    return floats.scatter(where, [part / whole for part, whole in wide])
 
 
 class Formula(msgspec.Struct, frozen=True):
@@ -206,38 +206,11 @@ def changes(now: ColumnQuantity, then: ColumnQuantity, known: pl.Expr | None = N
 
 # ── frames ───────────────────────────────────────────────────────────────────────────────────────
 
-WORDS_THEN_MESSAGES = ("w", "m")
-MESSAGES_THEN_WORDS = ("m", "w")
-
 
 def ranked(frame: pl.DataFrame, by: Iterable[str], *ids: str) -> pl.DataFrame:
     """The frame by these columns, the largest first; equals by their IDs, the smallest first."""
     falling = list(by)
     return frame.sort([*falling, *ids], descending=[True] * len(falling) + [False] * len(ids))
-
-
-def grouped(frame: pl.DataFrame | pl.LazyFrame, *keys: str, **sums: pl.Expr) -> pl.DataFrame:
-    """Sums by these columns, piece by piece: of many rows that takes a fraction of the memory."""
-    return frame.lazy().group_by(keys).agg(**sums).collect(engine="streaming")
-
-
-def volume_by(frame: pl.DataFrame | pl.LazyFrame, *keys: str) -> pl.DataFrame:
-    """Messages `m` and words `w` by these columns; rows where one is null are left out."""
-    some = frame.lazy().select(*keys, "word_count").drop_nulls(keys)
-    return grouped(some, *keys, m=pl.len().cast(pl.Int64), w=pl.col("word_count").sum())
-
-
-def regrouped(sizes: pl.DataFrame, *keys: str) -> pl.DataFrame:
-    """Messages `m` and words `w` by fewer columns."""
-    return sizes.group_by(keys).agg(pl.col("m", "w").sum())
-
-
-def counts(frame: pl.DataFrame, *keys: str) -> pl.DataFrame:
-    """Rows `n` by these columns, by all but the last, then the most first, then by the last."""
-    *outer, inner = keys
-    found = frame.group_by(keys).agg(n=pl.len().cast(pl.Int64))
-    falling = [False] * len(outer) + [True, False]
-    return found.sort([*outer, "n", inner], descending=falling)
 
 
 def replaced(

@@ -78,14 +78,14 @@ def _scope_of(request: ViewRequest, cid: str) -> Scope:
 def _beside_others(scopes: dict[str, Scope]) -> tuple[SeriesChart, Table]:
     """Messages of each channel over time, as a chart and as a table of its numbers."""
     lines = {cid: lines_of(scope, registry.MESSAGES) for cid, scope in scopes.items()}
-    series = tuple(Series(cid, cid, of.series[0].values) for cid, of in lines.items())
+    series = tuple(Series(cid, cid, line.series[0].values) for cid, line in lines.items())
     first = next(iter(lines.values()))
     chart = msgspec.structs.replace(first, series=series, series_kind=Kind.CHANNEL)
     day = first.axis.split()[0].lower()
     rows = [
-        (label, of.name, number)
-        for of in series
-        for label, number in zip(first.labels, of.values, strict=True)
+        (label, line.name, number)
+        for line in series
+        for label, number in zip(first.labels, line.values, strict=True)
     ]
     frame = pl.DataFrame(rows, [day, "channel", "messages"], orient="row")
     numbers = table("messages", "Messages", frame.drop(day))

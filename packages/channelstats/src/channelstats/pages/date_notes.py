@@ -34,7 +34,9 @@ def with_date_notes(page: Page, notes: DateNotes) -> Page:
     """The page with the notes on its days: in its charts over time, and as the last column of the
     tables of the same points.
     """
-    charts = [of for of in page.charts if isinstance(of, SeriesChart) and of.is_over_time]
+    charts = [
+        drawn for drawn in page.charts if isinstance(drawn, SeriesChart) and drawn.is_over_time
+    ]
     of_points = {
         chart.labels: _of_points(chart.labels, notes, page.choice.last) for chart in charts
     }

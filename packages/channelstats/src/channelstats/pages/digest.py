@@ -42,18 +42,18 @@ _NAMED: Final = 3
 _COUNTED: Final = {REPLIED: ("reply", "replies"), REACTED: ("reaction", "reactions")}
 
 
-def digest_of(wanted: ReportRequest, of: ReportData) -> Page:
-    """The sentences, what there is to do, and whom to ask; ``of`` serves for many."""
+def digest_of(wanted: ReportRequest, data: ReportData) -> Page:
+    """The sentences, what there is to do, and whom to ask; ``data`` serves for many."""
     is_own = wanted.kind is ReportKind.USER
     try:
-        request = of.request(wanted)
+        request = data.request(wanted)
     except ChoiceError as error:
         lines: tuple[Line, ...] = ((f"{error}.",),)
     else:
         lines = (*summary(request, is_own=is_own), *_most(request), *_most_noticed(request))
-        if not is_own and (to_do := tuple(_to_do(wanted, of))):
+        if not is_own and (to_do := tuple(_to_do(wanted, data))):
             lines = (*lines, ("To do:",), *to_do)
-    return sheet(wanted, of, Text(lines))
+    return sheet(wanted, data, Text(lines))
 
 
 def _most(request: ViewRequest) -> Iterator[Line]:
@@ -68,12 +68,12 @@ def _most(request: ViewRequest) -> Iterator[Line]:
 
 def _listed(said: str, table: Table, kind: Kind) -> Iterator[Line]:
     """The first rows, each as a name and its number: #general (24 messages)."""
-    found: list[str | Span] = []
+    parts: list[str | Span] = []
     for name, messages in table.rows.select(str(kind), "messages").iter_rows():
         number = Span(messages, Kind.COUNT, "message")
-        found += (", " if found else "", Span(name, kind), " (", number, ")")
-    if found:
-        yield (said, *found, ".")
+        parts += (", " if parts else "", Span(name, kind), " (", number, ")")
+    if parts:
+        yield (said, *parts, ".")
 
 
 def _most_noticed(request: ViewRequest) -> Iterator[Line]:
@@ -87,9 +87,9 @@ def _most_noticed(request: ViewRequest) -> Iterator[Line]:
             yield ("Most ", many, " to one message: ", Span(link, Kind.MESSAGE), " in ", where, ".")
 
 
-def _to_do(wanted: ReportRequest, of: ReportData) -> Iterator[Line]:
+def _to_do(wanted: ReportRequest, data: ReportData) -> Iterator[Line]:
     """What is to be done first, in all or in a channel."""
-    rows = of.page(TO_DO, wanted).tables[0].rows
+    rows = data.page(TO_DO, wanted).tables[0].rows
     for row in rows.head(MOST).iter_rows(named=True):
         sign, text = _SIGNS[Action(row["action"])]
         where = Span(row["channel"], Kind.CHANNEL)

@@ -32,7 +32,7 @@ from channelstats.metrics.json_text import (
     together,
     with_texts,
 )
-from channelstats.metrics.people import bot_share, comings, huddles
+from channelstats.metrics.people import bot_share, huddles, retention
 from channelstats.metrics.quantities import (
     ColumnQuantity,
     Formula,
@@ -151,7 +151,8 @@ def report(
         "start_date": period.start.isoformat(),
         "end_date": period.last.isoformat(),
         "days": period.days,
-        "statistics": {name: shown(of) for name, of in _statistics(now).items()} | _of_half(now),
+        "statistics": {name: shown(figure) for name, figure in _statistics(now).items()}
+        | _of_half(now),
         **_people(now, groups, inputs.channels),
         **_channels(now, groups, inputs.channels),
         **_times(now, groups),
@@ -221,7 +222,7 @@ def _new_statistics(now: Slice, then: Slice) -> dict[str, Part]:
         "daily_posters_mean": shown(ratio(sum(days.values()), len(days))),
         "wau": weekly(now),
         "mau": monthly(now),
-        "retention": comings(posters, earlier, first, now.period),
+        "retention": retention(posters, earlier, first, now.period),
         "edges": mapping(edges, "one", pl.col("edges")),
         "huddles": huddles(now),
         "bot_share": shown(bot_share(now)),

@@ -98,21 +98,21 @@ class Measured(msgspec.Struct, frozen=True):
         return None if self.value is None else self.bound.holds(self.value)
 
 
-def decided(of: Measured, *, is_alert: bool) -> bool:
+def decided(measured: Measured, *, is_alert: bool) -> bool:
     """Whether it is sure before the week is over that a goal is missed, or that there is an alert:
     where a figure that only grows has passed the bound.
     """
-    upward = of.bound.sign in ((">", ">=") if is_alert else ("<", "<="))
-    tile = of.bound.figure.partition(".")[2]
-    return upward and tile in GROWING and of.holds is is_alert
+    upward = measured.bound.sign in ((">", ">=") if is_alert else ("<", "<="))
+    tile = measured.bound.figure.partition(".")[2]
+    return upward and tile in GROWING and measured.holds is is_alert
 
 
 def parse_bound(text: str) -> Bound:
     """:raises ValueError: what is wrong, in words; it repeats nothing but names of figures"""
-    found = _BOUND.fullmatch(text.strip())
-    if found is None:
+    match = _BOUND.fullmatch(text.strip())
+    if match is None:
         raise ValueError(f"expected a figure and a bound, like {_EXAMPLE!r}")
-    figure, unit = found["figure"], found["unit"]
+    figure, unit = match["figure"], match["unit"]
     tile = figures().get(figure)
     if tile is None:
         [near] = get_close_matches(figure, figures(), 1, 0.5) or [""]
@@ -122,7 +122,7 @@ def parse_bound(text: str) -> Bound:
         raise ValueError(f"{figure} is not a percentage")
     if unit in _UNITS and tile.kind is not Kind.SECONDS:
         raise ValueError(f"{figure} is not a time")
-    return Bound(figure, found["sign"], float(found["number"]) * _UNITS.get(unit or "", 1))
+    return Bound(figure, match["sign"], float(match["number"]) * _UNITS.get(unit or "", 1))
 
 
 @cache
@@ -166,7 +166,7 @@ async def measure_week(
     choice = Choice(week.start, week.last)
     data = await load(tables, choice, options, first_weekday=first_weekday)
 
-    def found() -> tuple[list[Measured], list[Measured]]:
+    def measure() -> tuple[list[Measured], list[Measured]]:
         names = dict.fromkeys(bound.view for bound in (*goals, *alerts))
         views = {name: view_of(name, data, choice) for name in names}
 
@@ -177,4 +177,4 @@ async def measure_week(
 
         return [one(goal) for goal in goals], [one(alert) for alert in alerts]
 
-    return await asyncio.to_thread(found)
+    return await asyncio.to_thread(measure)

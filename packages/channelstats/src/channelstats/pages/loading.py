@@ -327,7 +327,7 @@ class ViewRequest:
         where some may be left out.
         """
         parts = tuple(map(self._shown, section.parts))
-        kinds = {of.kind for table in section.tables for of in table.columns}
+        kinds = {column.kind for table in section.tables for column in table.columns}
         may_be_cut = self.smallest_group > 1 and kinds & {Kind.PERSON, Kind.CHANNEL}
         empty = _NOT_LISTED if may_be_cut else section.empty
         return msgspec.structs.replace(section, parts=parts, empty=empty)

@@ -61,8 +61,8 @@ def with_marks(page: Page, marks: MarkedItems, assignee: str = "") -> Page:
 
 def _with_assignees(items: Table, marks: MarkedItems) -> Table:
     """The items with whom they are assigned to and by whom, where any is."""
-    found = (marks.get(assignment_of(item)) for item in items.rows[ITEM])
-    cells = [(mark.assignee, mark.by) if mark else (None, None) for mark in found]
+    assigned = (marks.get(assignment_of(item)) for item in items.rows[ITEM])
+    cells = [(mark.assignee, mark.by) if mark else (None, None) for mark in assigned]
     if not any(assignee for assignee, _ in cells):
         return items
     added = pl.DataFrame(cells, dict.fromkeys((ASSIGNEE, ASSIGNED_BY), pl.String), orient="row")
@@ -76,8 +76,8 @@ def _marked(rows: pl.DataFrame, marks: MarkedItems) -> Table:
     """The items that somebody marked, and who that was."""
     said = [(key, mark.state.replace("_", " "), mark.by) for key, mark in marks.items()]
     schema = dict.fromkeys((ITEM, "state", "by"), pl.String)
-    found = rows.join(
+    items = rows.join(
         pl.DataFrame(said, schema, orient="row"), on=ITEM, maintain_order="left"
     ).select("action", "person", "channel", "message", "state", "by", ITEM)
     about = "Left out of the list above: for a week what is snoozed, for good what is done."
-    return table(MARKED, "Marked", found, about=about)
+    return table(MARKED, "Marked", items, about=about)

@@ -38,8 +38,8 @@ def view(request: ViewRequest) -> Page:
     if found_by is None:
         raise ChoiceError("only: expected a selection of messages, like threads or monday-09-00")
     picked = request.listable(found_by.pick(request.scope.now))
-    found = picked.sort("ts", "slack_cid", descending=[True, False]).head(MOST_LISTED)
-    rows = found.select(
+    listed = picked.sort("ts", "slack_cid", descending=[True, False]).head(MOST_LISTED)
+    rows = listed.select(
         message=message_cells("slack_cid", "ts", "thread_ts"),
         channel="slack_cid",
         person="slack_uid",
@@ -47,7 +47,7 @@ def view(request: ViewRequest) -> Page:
         replies=REPLIED,
         reactions=REACTED,
         files="file_count",
-        date=date_cells(found, request.scope.now.period.zone),
+        date=date_cells(listed, request.scope.now.period.zone),
     )
     more = f"Only the newest {MOST_LISTED:,} of {picked.height:,} messages are listed."
     titles = {"person": registry.BY, "replies": registry.REPLIES_IN_THREAD}
@@ -124,7 +124,7 @@ def _with_emoji(emoji: str) -> Pick:
 
 
 def _all() -> Mapping[str, Selection]:
-    found = {
+    selections = {
         "": Selection("Messages of people", lambda part: part.messages),
         "threads": Selection("Messages with replies", _which(STARTS_THREAD)),
         "replies": Selection("Replies in threads", _which(pl.col("is_reply"))),
@@ -149,10 +149,10 @@ def _all() -> Mapping[str, Selection]:
     }
     bounds = pairwise((0, *WAIT_STEPS, float("inf")))
     for label, (least, below) in zip(WAIT_LABELS, bounds, strict=False):
-        found[_slug(label)] = Selection(
+        selections[_slug(label)] = Selection(
             f"Messages whose first reply by others took {label}", _waited(least, below)
         )
-    found[_slug(WAIT_LABELS[-1])] = Selection(
+    selections[_slug(WAIT_LABELS[-1])] = Selection(
         "Messages with a thread that others never replied in", _heads(pl.col("seconds").is_null())
     )
     is_hour = {
@@ -160,13 +160,15 @@ def _all() -> Mapping[str, Selection]:
     }
     is_day = {name: pl.col("local_weekday") == day for day, name in enumerate(WEEKDAYS)}
     for clock, hour in is_hour.items():
-        found[_slug(clock)] = Selection(f"Messages written from {clock}", _which(hour, "timed"))
+        selections[_slug(clock)] = Selection(
+            f"Messages written from {clock}", _which(hour, "timed")
+        )
     for name, day in is_day.items():
-        found[_slug(name)] = Selection(f"Messages written on a {name}", _which(day, "timed"))
+        selections[_slug(name)] = Selection(f"Messages written on a {name}", _which(day, "timed"))
         for clock, hour in is_hour.items():
             title = f"Messages written on a {name} from {clock}"
-            found[_slug(name, clock)] = Selection(title, _which(day & hour, "timed"))
-    return found
+            selections[_slug(name, clock)] = Selection(title, _which(day & hour, "timed"))
+    return selections
 
 
 def _slug(*labels: str) -> str:

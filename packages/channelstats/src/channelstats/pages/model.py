@@ -186,8 +186,8 @@ class Section(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, first: Chart | Table, *others: Table, empty: str = "") -> Self:
         """Called like the first part."""
-        found = cls(first.title, (first, *others))
-        return msgspec.structs.replace(found, empty=empty) if empty else found
+        section = cls(first.title, (first, *others))
+        return msgspec.structs.replace(section, empty=empty) if empty else section
 
     @property
     def chart(self) -> Chart | None:
@@ -229,8 +229,8 @@ class Page(msgspec.Struct, frozen=True):
 
     @property
     def tiles(self) -> tuple[Tile, ...]:
-        found = (part.tiles for part in self.parts if isinstance(part, Tiles))
-        return tuple(chain.from_iterable(found))
+        tiles = (part.tiles for part in self.parts if isinstance(part, Tiles))
+        return tuple(chain.from_iterable(tiles))
 
     @property
     def charts(self) -> tuple[Chart, ...]:

@@ -112,13 +112,13 @@ def _strongest(edges: pl.DataFrame, most: int) -> pl.DataFrame:
 
 
 def _edge_table(request: ViewRequest, edges: pl.DataFrame) -> Table:
-    found = _strongest(edges, MOST_LISTED)
+    listed = _strongest(edges, MOST_LISTED)
     for name, column in _WAYS.items():
         way = interactions(request.scope.now).pairs(name)
         way = way.select(one="uid", other="other", **{column: pl.col("n")})
-        found = found.join(way, on=("one", "other"), how="left", maintain_order="left")
-    rows = found.fill_null(0).rename({"one": "from", "other": "to", "n": "total"})
-    about = f"The strongest {found.height:,} of {edges.height:,}." * (found.height < edges.height)
+        listed = listed.join(way, on=("one", "other"), how="left", maintain_order="left")
+    rows = listed.fill_null(0).rename({"one": "from", "other": "to", "n": "total"})
+    about = f"The strongest {listed.height:,} of {edges.height:,}." * (listed.height < edges.height)
     title = "Interactions from one person to another"
-    of = {"reactions": registry.REACTIONS_OF_PAIR}
-    return table("edges", title, rows, of, bar="total", about=about)
+    called = {"reactions": registry.REACTIONS_OF_PAIR}
+    return table("edges", title, rows, called, bar="total", about=about)

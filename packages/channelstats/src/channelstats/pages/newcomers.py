@@ -14,14 +14,14 @@ from channelstats.metrics import registry
 from channelstats.metrics.cohorts import (
     FOUR,
     STEPS,
-    comings,
     joined,
     joined_by_month,
     posted,
     staying,
+    turnover_by_week,
 )
 from channelstats.metrics.metric import Metric
-from channelstats.metrics.people import comers
+from channelstats.metrics.people import turnover
 from channelstats.metrics.quantities import percent, percent_of, shown
 from channelstats.metrics.table import Column, Table
 from channelstats.pages import queue
@@ -83,7 +83,7 @@ def view(request: ViewRequest) -> Page:
 
 def _charts(request: ViewRequest) -> Iterator[SeriesChart]:
     scope, shown_weeks = request.scope, _shown_weeks(request)
-    by_week = comings(scope.now, shown_weeks)
+    by_week = turnover_by_week(scope.now, shown_weeks)
 
     def lines(name: str, title: str, *drawn: Metric, about: str = "") -> SeriesChart:
         series = tuple(
@@ -96,7 +96,7 @@ def _charts(request: ViewRequest) -> Iterator[SeriesChart]:
     retention = registry.RETENTION
     rates = lines("retention", retention.title, retention, about=retention.about)
     if scope.person:
-        of_all = tuple(comings(scope.now.whole, shown_weeks)[retention.key])
+        of_all = tuple(turnover_by_week(scope.now.whole, shown_weeks)[retention.key])
         everyone = Series(EVERYONE, "Everyone", of_all, faint=True)
         rates = replace(rates, series=(*rates.series, everyone))
     yield rates
@@ -249,7 +249,7 @@ def group(request: ViewRequest) -> Page:
         raise ChoiceError("only: expected a group of people, like 2024-03-10-posted")
     day, what = named.groups()
     if what in _OF_TWO_WEEKS:
-        said, who = _of_comers(request, day, what)
+        said, who = _of_turnover(request, day, what)
     elif what in STEPS:
         said, who = _of_step(request, day, what)
     else:
@@ -271,14 +271,14 @@ def group(request: ViewRequest) -> Page:
     return request.page("The people that a number counts.", Section.of(people), compares=False)
 
 
-def _of_comers(request: ViewRequest, day: str, kind: str) -> tuple[str, pl.DataFrame]:
+def _of_turnover(request: ViewRequest, day: str, kind: str) -> tuple[str, pl.DataFrame]:
     shown_weeks, people = _shown_weeks(request), list[str]()
     if (at := _place(day, shown_weeks)) >= 0:
         week, first = shown_weeks[at], request.data.facts.first_posts
         who = posted(request.scope.now, [week.previous, week])
         before, now = (set(who.filter(point=point)["slack_uid"]) for point in (0, 1))
         known = dict(first.select("slack_uid", "ts").iter_rows())
-        people = sorted(comers(now, before, known, week)[kind])
+        people = sorted(turnover(now, before, known, week)[kind])
     said = f"In the week from {day}: {_OF_TWO_WEEKS[kind][0].lower()}{_OF_TWO_WEEKS[kind][1:]}"
     return said, pl.DataFrame({"slack_uid": people}, {"slack_uid": ID})
 

@@ -36,7 +36,7 @@ _STRUCTS: Final = (
 )
 
 _MADE_BY: Final[Mapping[str, Callable[..., object]]] = {
-    **{of.__name__: of for of in (*_STRUCTS, Kind)},
+    **{made.__name__: made for made in (*_STRUCTS, Kind)},
     "tuple": lambda *parts: parts,
     "frozenset": lambda *parts: frozenset(parts),
     "date": date.fromisoformat,

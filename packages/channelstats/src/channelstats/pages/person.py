@@ -98,11 +98,11 @@ def _regular(theirs: pl.DataFrame, end: int) -> pl.DataFrame:
 
 
 def _seen_table(request: ViewRequest, seen: Mapping[str, pl.DataFrame]) -> Table:
-    steps = [of.select(pl.lit(step).alias("step"), *_SEEN) for step, of in seen.items()]
-    found = request.listable(pl.concat(steps))
-    rows = found.select(
+    steps = [frame.select(pl.lit(step).alias("step"), *_SEEN) for step, frame in seen.items()]
+    listed = request.listable(pl.concat(steps))
+    rows = listed.select(
         "step",
-        date=date_cells(found, request.scope.now.period.zone),
+        date=date_cells(listed, request.scope.now.period.zone),
         channel="slack_cid",
         message=message_cells("slack_cid", "ts", "thread_ts"),
     )

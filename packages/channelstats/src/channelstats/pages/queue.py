@@ -146,7 +146,7 @@ def lapsed(request: ViewRequest) -> pl.DataFrame:
     """
     now, before = request.scope.now.messages, request.listable(request.scope.before.messages)
     users = request.data.inputs.users.items()
-    gone = pl.col("slack_uid").is_in([uid for uid, of in users if of.deleted])
+    gone = pl.col("slack_uid").is_in([uid for uid, user in users if user.deleted])
     return (
         _last_of_each(before, "slack_uid")
         .join(now, on="slack_uid", how="anti")
@@ -269,14 +269,14 @@ def _questions(request: ViewRequest) -> pl.DataFrame:
     such.
     """
     archived = request.data.known_channels.filter("archived")
-    found = (
+    asked = (
         _waiting(request)
         .filter("question", ~_is_gone(request))
         .join(archived, on="slack_cid", how="anti")  # nobody can answer there
         .join(_unwelcome(request), on="slack_uid", how="anti")
     )
     still = (
-        request.data.facts.followed(newest(found, _FOLLOWED))
+        request.data.facts.followed(newest(asked, _FOLLOWED))
         .filter(pl.col("outcome").is_in(UNANSWERED))
         .sort(pl.col("outcome") == "maybe", "ts", "slack_cid", descending=[False, True, False])
     )
@@ -410,8 +410,8 @@ def items(request: ViewRequest) -> pl.DataFrame:
 
 
 def _items(request: ViewRequest) -> pl.DataFrame:
-    found = (list(_items_of(name, kind, request)) for name, kind in _KINDS.items())
-    in_turn = (item for item in chain.from_iterable(zip_longest(*found)) if item is not None)
+    listed = (list(_items_of(name, kind, request)) for name, kind in _KINDS.items())
+    in_turn = (item for item in chain.from_iterable(zip_longest(*listed)) if item is not None)
     return pl.DataFrame(list(in_turn), _COLUMNS)
 
 
@@ -447,8 +447,8 @@ def queue(rows: pl.DataFrame, most: int = LISTED) -> Section:
         " wrote. What was answered in the talk after it is left out, and so are archived channels."
     )
     whole = TO_DO if most < LISTED else ""
-    found = table(QUEUE, "To do first", rows, {"date": SINCE}, whole=whole, about=about)
-    return Section.of(found, empty="Nothing is left to do here.")
+    items = table(QUEUE, "To do first", rows, {"date": SINCE}, whole=whole, about=about)
+    return Section.of(items, empty="Nothing is left to do here.")
 
 
 def queued_messages(page: Page) -> list[str]:

@@ -63,12 +63,12 @@ def _emoji_table(request: ViewRequest) -> Table:
         per_thousand_words=Formula("times_used", "words", 1000).shown(),
         change=scope.changes(Formula("times_used")),
     )
-    of = {
+    called = {
         "count": registry.at_least(registry.TIMES_USED, scope.now),
         "share": registry.SHARE_OF_REACTIONS,
         "change": registry.CHANGE,
     }
-    return table("emoji", "Emoji", rows, of, bar="count")
+    return table("emoji", "Emoji", rows, called, bar="count")
 
 
 def _receivers(request: ViewRequest) -> Table:

@@ -157,10 +157,10 @@ class ReportData:
 
     def document(self) -> bytes:
         """The document of the period as JSON, as far as it may be shown."""
-        of, smallest = self.data, self.smallest_group
-        options = self.counted_with or of.options
+        data, smallest = self.data, self.smallest_group
+        options = self.counted_with or data.options
         return report(
-            of.inputs, of.period, options, generated_at=self.made_at, smallest_group=smallest
+            data.inputs, data.period, options, generated_at=self.made_at, smallest_group=smallest
         )
 
 
@@ -191,31 +191,31 @@ async def load_report_data(
 # ── the page ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def report_on(wanted: ReportRequest, of: ReportData) -> Page:
-    """The whole report; ``of`` serves for many."""
+def report_on(wanted: ReportRequest, data: ReportData) -> Page:
+    """The whole report; ``data`` serves for many."""
     try:
-        first, *others = (of.page(view, wanted) for view in _VIEWS[wanted.kind])
+        first, *others = (data.page(view, wanted) for view in _VIEWS[wanted.kind])
     except ChoiceError as error:
-        return sheet(wanted, of, Text(((f"{error}.",),)))
+        return sheet(wanted, data, Text(((f"{error}.",),)))
     more = (section for page in others for section in _sections_of(page))
     notes = (*first.notes, *(note for page in others for note in page.notes))
-    found = sheet(
-        wanted, of, *first.lead, sections=(*map(_short, first.sections), *map(_short, more))
+    report = sheet(
+        wanted, data, *first.lead, sections=(*map(_short, first.sections), *map(_short, more))
     )
-    return msgspec.structs.replace(found, notes=tuple(dict.fromkeys((*notes, *found.notes))))
+    return msgspec.structs.replace(report, notes=tuple(dict.fromkeys((*notes, *report.notes))))
 
 
 def sheet(
-    wanted: ReportRequest, of: ReportData, *lead: Part, sections: tuple[Section, ...] = ()
+    wanted: ReportRequest, data: ReportData, *lead: Part, sections: tuple[Section, ...] = ()
 ) -> Page:
     """A page on what a report is on, with what there is to know about it."""
-    period, choice, address = of.period, wanted.choice(of.period), ""
+    period, choice, address = data.period, wanted.choice(data.period), ""
     if wanted.dashboard_url:
         asked = {"from": period.start.isoformat(), "to": period.last.isoformat()}
         about = {CHANNEL: choice.channel, PERSON: choice.person}
         asked |= {name: subject for name, subject in about.items() if subject}
         address = f"{wanted.dashboard_url}?{urlencode(asked)}"
-    about_it = tuple(about_lines(wanted, of))
+    about_it = tuple(about_lines(wanted, data))
     asking = (Section("About this report", (Text(about_it),)),) if about_it else ()
     return Page(
         name=wanted.name,
@@ -223,7 +223,7 @@ def sheet(
         choice=choice,
         before=(period.previous.start, period.previous.last),
         period=period_text(period.start, period.last),
-        lead=(*lead, *(Text(((note,),)) for note in coverage(of))),
+        lead=(*lead, *(Text(((note,),)) for note in coverage(data))),
         sections=(*sections, *asking),
         dashboard=address,
     )
@@ -253,39 +253,39 @@ def _first_rows(part: Part) -> Part:
     )
 
 
-def coverage(of: ReportData) -> Iterator[str]:
+def coverage(data: ReportData) -> Iterator[str]:
     """Why nothing is compared, where it is not, and where the newest messages are, where there are
     none in these days.
     """
-    history, period = of.data.inputs.history, of.period
-    if not of.data.whole.is_meaningful:
+    history, period = data.data.inputs.history, data.period
+    if not data.data.whole.is_meaningful:
         known = f"since {history.first}"
         if history.last is not None and history.last < period.last:
             known = f"up to {history.last}"
         yield f"Messages are known {known}: nothing is compared with the period before."
-    if not of.now.messages.height and of.newest is not None and of.newest < period.start:
-        last = Period(of.newest, 1, period.zone).ending_with(period.days)
+    if not data.now.messages.height and data.newest is not None and data.newest < period.start:
+        last = Period(data.newest, 1, period.zone).ending_with(period.days)
         yield (
             f"The newest message of the workspace is of {day_text(last.last)}; as many days up to "
             f"it are from {last.start} to {last.last}."
         )
 
 
-def about_lines(wanted: ReportRequest, of: ReportData) -> Iterator[Line]:
+def about_lines(wanted: ReportRequest, data: ReportData) -> Iterator[Line]:
     """Why one gets a report, and where to ask."""
     if wanted.kind is ReportKind.USER:
         joined: str | Span = "the channel for personal reports"
         if wanted.optin_channel:
-            joined = _channel_called(wanted.optin_channel, of)
+            joined = _channel_called(wanted.optin_channel, data)
         yield ("You get this because you are in ", joined, ". Leave it to stop getting them.")
     if wanted.help_channel:
-        where = _channel_called(wanted.help_channel, of)
+        where = _channel_called(wanted.help_channel, data)
         yield ("Questions about this report? Ask in ", where, ".")
 
 
-def _channel_called(name: str, of: ReportData) -> str | Span:
+def _channel_called(name: str, data: ReportData) -> str | Span:
     """A channel of a name or an ID; the name alone where there is none."""
-    channels = of.data.inputs.channels
-    found = (cid for cid, known in channels.items() if name in (cid, known.name))
-    cid = next(found, "")
+    channels = data.data.inputs.channels
+    ids = (cid for cid, known in channels.items() if name in (cid, known.name))
+    cid = next(ids, "")
     return Span(cid, Kind.CHANNEL) if cid else f"#{name}"

@@ -31,8 +31,8 @@ def view(request: ViewRequest) -> Page:
     first, silent = [], []
     if not request.scope.person:
         first = [queue.queue(queue.items(request))]
-        found = _if_known_before(request, "No channel fell silent.")
-        silent = [Section.of(_silent(request), empty=found)]
+        nothing = _if_known_before(request, "No channel fell silent.")
+        silent = [Section.of(_silent(request), empty=nothing)]
     return request.page(
         "What to do first, and everybody to welcome or to contact, channels that fell silent,"
         " and messages to answer.",
@@ -56,16 +56,16 @@ def view(request: ViewRequest) -> Page:
 
 def _unanswered(request: ViewRequest) -> Table:
     every = queue.unanswered(request)
-    found = queue.newest(every, MOST_UNANSWERED)
-    rows = found.select(
+    newest = queue.newest(every, MOST_UNANSWERED)
+    rows = newest.select(
         message=message_cells("slack_cid", "ts"),
         channel="slack_cid",
         person="slack_uid",
-        date=date_cells(found, request.scope.now.period.zone),
+        date=date_cells(newest, request.scope.now.period.zone),
     )
     about = "Messages, not replies, that nobody else replied or reacted to; the newest first."
-    if found.height < every.height:
-        about += f" These are the newest {found.height:,} of {every.height:,}."
+    if newest.height < every.height:
+        about += f" These are the newest {newest.height:,} of {every.height:,}."
     return table("unanswered", "Unanswered messages", rows, about=about)
 
 
@@ -74,14 +74,14 @@ def newcomer_section(request: ViewRequest, *without: str) -> Section:
     about = "Their first message is in this period. Those whom nobody answered yet come first."
     rows = newcomer_rows(queue.newcomers(request))
     first = {"message": registry.FIRST_MESSAGE}
-    found = table("newcomers", "Newcomers to welcome", rows, first, about=about)
+    newcomers = table("newcomers", "Newcomers to welcome", rows, first, about=about)
     nobody = _if_known(request, "Nobody posted for the first time.")
-    return Section.of(found.without(*without), empty=nobody)
+    return Section.of(newcomers.without(*without), empty=nobody)
 
 
-def newcomer_rows(found: pl.DataFrame) -> pl.DataFrame:
+def newcomer_rows(newcomers: pl.DataFrame) -> pl.DataFrame:
     """Who is new, as rows of a table."""
-    return found.select(
+    return newcomers.select(
         person="slack_uid",
         message=message_cells("slack_cid", "ts"),
         channel="slack_cid",
@@ -98,8 +98,8 @@ def _if_known(request: ViewRequest, nobody: str) -> str:
 
 def _if_known_before(request: ViewRequest, nobody: str) -> str:
     """The same of who and what was there in the period before."""
-    of = request.scope
-    return nobody if of.now.history.covers(of.before.period) else _TOO_EARLY
+    scope = request.scope
+    return nobody if scope.now.history.covers(scope.before.period) else _TOO_EARLY
 
 
 def _never_posted(request: ViewRequest) -> Table:
@@ -113,8 +113,8 @@ def _never_posted(request: ViewRequest) -> Table:
         "They joined their first channel in this period, as far as Slack posted a message about it,"
         " and have posted nothing anywhere; the newest first."
     )
-    of = {"message": registry.WHEN_JOINED, "channels": registry.CHANNELS_JOINED}
-    return table("never_posted", "Joined and never posted", rows, of, about=about)
+    called = {"message": registry.WHEN_JOINED, "channels": registry.CHANNELS_JOINED}
+    return table("never_posted", "Joined and never posted", rows, called, about=about)
 
 
 def _lapsed(request: ViewRequest) -> Table:
@@ -134,17 +134,17 @@ def _lapsed(request: ViewRequest) -> Table:
 
 
 def _silent(request: ViewRequest) -> Table:
-    found = queue.silent_channels(request)
-    rows = found.select(
+    silent = queue.silent_channels(request)
+    rows = silent.select(
         channel="slack_cid",
         message=message_cells("slack_cid", "ts", "thread_ts"),
         person="slack_uid",
-        date=date_cells(found, request.scope.now.period.zone),
+        date=date_cells(silent, request.scope.now.period.zone),
         members="members",
     )
-    of = {"message": registry.LAST_MESSAGE, "person": registry.BY}
+    called = {"message": registry.LAST_MESSAGE, "person": registry.BY}
     about = "Channels with messages before this period and none in it, unless they are archived."
-    return table("silent", "Channels gone silent", rows, of, about=about)
+    return table("silent", "Channels gone silent", rows, called, about=about)
 
 
 def _notes(request: ViewRequest) -> tuple[str, ...]:

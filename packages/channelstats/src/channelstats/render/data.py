@@ -96,8 +96,8 @@ def _table(table: Table) -> dict[str, Json]:
         "title": table.title,
         "about": table.about,
         "columns": [
-            {"name": of.name, "title": of.title, "about": of.about, "kind": of.kind}
-            for of in table.columns
+            {"name": column.name, "title": column.title, "about": column.about, "kind": column.kind}
+            for column in table.columns
         ],
         "rows": table.rows.to_dicts(),
     }
@@ -105,15 +105,15 @@ def _table(table: Table) -> dict[str, Json]:
 
 def _ids(page: Page, kind: Kind, chosen: set[str]) -> list[str]:
     """Every ID of a kind in a page."""
-    found = set(chosen)
+    ids = set(chosen)
     for table in page.tables:
         for column in table.columns:
             if column.kind is kind:
-                found |= set(table.rows[column.name])
+                ids |= set(table.rows[column.name])
     for chart in page.charts:
         if isinstance(chart, Network) and kind is Kind.PERSON:
-            found |= {node.id for node in chart.nodes}
-    return sorted(found - {""})
+            ids |= {node.id for node in chart.nodes}
+    return sorted(ids - {""})
 
 
 def csv_of(table: Table, names: Directory, zone: ZoneInfo) -> bytes:
@@ -126,19 +126,21 @@ def csv_of(table: Table, names: Directory, zone: ZoneInfo) -> bytes:
         return minute_text(seconds(message.split("/")[1]), zone) if message else ""
 
     called = {Kind.PERSON: names.person, Kind.CHANNEL: names.channel}
-    found: list[pl.Series] = []
+    columns: list[pl.Series] = []
     for column in table.columns:
         cells = table.rows[column.name]
         if column.kind is Kind.CHANGE:
-            found += [cells.struct.field(part).alias(f"{column.name}_{part}") for part in _COMPARED]
+            columns += [
+                cells.struct.field(part).alias(f"{column.name}_{part}") for part in _COMPARED
+            ]
             continue
-        found.append(cells)
+        columns.append(cells)
         if column.kind in called:
-            found.append(replaced(cells, called[column.kind]).alias(f"{column.name}_name"))
+            columns.append(replaced(cells, called[column.kind]).alias(f"{column.name}_name"))
         if column.kind is Kind.MESSAGE:
-            found.append(replaced(cells, time_of).alias(f"{column.name}_time"))
-            found.append(replaced(cells, names.permalink).alias(f"{column.name}_link"))
-    return csv_bytes([cells.name for cells in found], zip(*found, strict=True))
+            columns.append(replaced(cells, time_of).alias(f"{column.name}_time"))
+            columns.append(replaced(cells, names.permalink).alias(f"{column.name}_link"))
+    return csv_bytes([cells.name for cells in columns], zip(*columns, strict=True))
 
 
 def csv_bytes(headings: Iterable[str], rows: Iterable[Iterable[object]]) -> bytes:

@@ -44,18 +44,18 @@ def environment(package: str) -> Environment:
     """What pages of the templates of a package are made in. Values are escaped; in a template
     `x is kind("Heat")` asks for a class.
     """
-    found = Environment(
+    made = Environment(
         loader=PackageLoader(package),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.tests["kind"] = lambda value, name: type(value).__name__ == name
-    found.filters["figure"] = figure_text
-    found.globals.update(delta=delta, unchanged=unchanged, largest=largest, bar=bar)
-    found.globals.update(NUMERIC=NUMERIC, Kind=Kind)
-    return found
+    made.tests["kind"] = lambda value, name: type(value).__name__ == name
+    made.filters["figure"] = figure_text
+    made.globals.update(delta=delta, unchanged=unchanged, largest=largest, bar=bar)
+    made.globals.update(NUMERIC=NUMERIC, Kind=Kind)
+    return made
 
 
 def delta(change: Change | None, kind: Kind, *, less_is_better: bool = False) -> Markup:
@@ -88,13 +88,13 @@ def emoji(name: str) -> Markup:
 
 def largest(table: Table) -> dict[str, float]:
     """The largest number of each column that is also drawn as bars."""
-    found = {}
+    most = {}
     for column in table.columns:
         if column.bar:
             cells = table.rows[column.name]
             numbers = cells.struct.field("cur") if isinstance(cells.dtype, pl.Struct) else cells
-            found[column.name] = cast(float | None, numbers.max()) or 0
-    return found
+            most[column.name] = cast(float | None, numbers.max()) or 0
+    return most
 
 
 def bar(cell: Change | float | None, most: float) -> str:
@@ -146,20 +146,20 @@ class _PageContext:
             return shown if url else escape(value["text"])
         return self.value(value["cur"], kind, label) + " " + delta(value, kind)
 
-    def _named(self, of: str, kind: Kind) -> Markup:
+    def _named(self, cell: str, kind: Kind) -> Markup:
         if kind is Kind.EMOJI:
-            return escape(self._names.called(of, kind)) if self._names.signs else emoji(of)
+            return escape(self._names.called(cell, kind)) if self._names.signs else emoji(cell)
         if kind in (Kind.PERSON, Kind.CHANNEL):
-            name = value_text(of, kind, self._names)
+            name = value_text(cell, kind, self._names)
             return Markup('<span class="{}"><bdi>{}</bdi></span>').format(kind, name)
         if kind is Kind.MESSAGE:
-            return self.value(Link(message=of, text="Message"), kind)
-        return escape(of)
+            return self.value(Link(message=cell, text="Message"), kind)
+        return escape(cell)
 
     def is_narrow(self, section: Section) -> bool:
         """Whether two of them fit side by side."""
         tables = section.tables
-        short = all(len(of.columns) < 3 for of in tables)
+        short = all(len(table.columns) < 3 for table in tables)
         return section.chart is None and bool(tables) and short
 
     def draw(self, chart: Chart) -> Markup:

@@ -53,7 +53,7 @@ class Directory:
         people = {
             uid: f"{user.name}{EXTERNAL if user.is_stranger else ''}" for uid, user in users.items()
         }
-        return cls(people, {cid: of.name for cid, of in channels.items()}, slack_name)
+        return cls(people, {cid: channel.name for cid, channel in channels.items()}, slack_name)
 
     def person(self, uid: str) -> str:
         return printable(self.people.get(uid, "")) or uid
@@ -61,19 +61,19 @@ class Directory:
     def channel(self, cid: str) -> str:
         return printable(self.channels.get(cid, "")) or cid
 
-    def called(self, of: str, kind: Kind) -> str:
+    def called(self, cell: str, kind: Kind) -> str:
         """What the text of a cell is read as: a name, `#channel`, `:emoji:`, the address of a
         message, or the text itself.
         """
         if kind is Kind.PERSON:
-            return self.person(of)
+            return self.person(cell)
         if kind is Kind.CHANNEL:
-            return f"#{self.channel(of)}"
+            return f"#{self.channel(cell)}"
         if kind is Kind.MESSAGE:
-            return self.permalink(of)
+            return self.permalink(cell)
         if kind is Kind.EMOJI:
-            return (self.signs and emoji_sign(of)) or f":{of}:"
-        return of
+            return (self.signs and emoji_sign(cell)) or f":{cell}:"
+        return cell
 
     def permalink(self, message: str) -> str:
         """The address of a message `CID/ts/thread_ts`; "" where the workspace's is not known."""
@@ -95,5 +95,5 @@ async def load(tables: Tables, slack_name: str = "") -> Directory:
 def emoji_sign(name: str) -> str:
     """The sign of an emoji that is often used, with its skin tone; "" for another one."""
     base, _, tone = name.partition("::")
-    found = _SIGNS.get(base, "")
-    return found + _TONES.get(tone, "") if found else ""
+    sign = _SIGNS.get(base, "")
+    return sign + _TONES.get(tone, "") if sign else ""

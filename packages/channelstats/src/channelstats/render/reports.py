@@ -50,19 +50,19 @@ class Form(StrEnum):
     PARQUET = "parquet"
 
 
-def render(wanted: ReportRequest, of: ReportData, names: Directory, form: Form) -> Files:
+def render(wanted: ReportRequest, data: ReportData, names: Directory, form: Form) -> Files:
     """The files of a report."""
     if form is Form.JSON:
-        return {"": json_of_report(of.document(), wanted)}
+        return {"": json_of_report(data.document(), wanted)}
     if form in (Form.CSV, Form.PARQUET):
-        zone, is_csv = of.period.zone, form is Form.CSV
+        zone, is_csv = data.period.zone, form is Form.CSV
         return {
             f"{table.name}.{form}": csv_of(table, names, zone) if is_csv else _parquet(table)
-            for table in tables_of(wanted, of)
+            for table in tables_of(wanted, data)
         }
     if form is Form.SLACK:
-        return {"": indented(content_of(wanted, of, names).message)}
-    made = report_on(wanted, of)
+        return {"": indented(content_of(wanted, data, names).message)}
+    made = report_on(wanted, data)
     text = html_of(made, names) if form is Form.HTML else text_of(made, names)
     return {"": text.encode()}
 
@@ -90,16 +90,16 @@ _Parts: TypeAlias = dict[str, msgspec.Raw]
 
 def json_of_report(document: bytes, wanted: ReportRequest) -> bytes:
     """The document of a period, or the part of it that a report is about."""
-    found: object = msgspec.Raw(document)
+    document_part: object = msgspec.Raw(document)
     if wanted.kind in _PARTS:
         whole, subject = _parts(document), wanted.subject
         compared, name = _parts(whole["compared"]), _PARTS[wanted.kind][0]
-        found = {
+        document_part = {
             **{key: whole[key] for key in _ABOUT},
             **{key: _only(whole[key], subject) for key in _PARTS[wanted.kind]},
             "compared": {name: _only(compared[name], subject)},
         }
-    return indented(found)
+    return indented(document_part)
 
 
 def indented(value: object) -> bytes:
@@ -113,18 +113,18 @@ def _parts(json: bytes | msgspec.Raw) -> _Parts:
 
 
 def _only(part: msgspec.Raw, subject: str) -> _Parts:
-    found = _parts(part)
-    return {subject: found[subject]} if subject in found else {}
+    parts = _parts(part)
+    return {subject: parts[subject]} if subject in parts else {}
 
 
 # ── CSV and Parquet ──────────────────────────────────────────────────────────────────────────────
 
 
-def tables_of(wanted: ReportRequest, of: ReportData) -> Iterator[Table]:
+def tables_of(wanted: ReportRequest, data: ReportData) -> Iterator[Table]:
     """Every table of the views of what a report is on, whole."""
     named = set[str]()
     for view in VIEWS_OF.get(wanted.kind, tuple(VIEWS)):
-        for table in of.page(view, wanted).tables:
+        for table in data.page(view, wanted).tables:
             if table.name not in named:  # the first ones of a table that another view has whole
                 named.add(table.name)
                 yield table

@@ -52,12 +52,14 @@ class _Slack:
                 yield "\n".join(map(self.line, part.lines))
 
     def line(self, line: Line) -> str:
-        return "".join(escaped(of) if isinstance(of, str) else self._span(of) for of in line)
+        return "".join(
+            escaped(part) if isinstance(part, str) else self._span(part) for part in line
+        )
 
-    def _span(self, of: Span) -> str:
-        if of.kind is Kind.PERSON and isinstance(of.value, str) and not of.notify:
-            return escaped(self._names.person(of.value))  # `@` may be read as a mention
-        return self.value(of.value, of.kind, of.label)
+    def _span(self, span: Span) -> str:
+        if span.kind is Kind.PERSON and isinstance(span.value, str) and not span.notify:
+            return escaped(self._names.person(span.value))  # `@` may be read as a mention
+        return self.value(span.value, span.kind, span.label)
 
     def value(self, value: Cell | Link, kind: Kind, label: str = "") -> str:
         """A value of a kind; ``label`` is what is counted, for one of it."""
@@ -71,15 +73,15 @@ class _Slack:
         change = alone(value) if isinstance(value, int | float) else value
         return number_in_words(change, kind, label)
 
-    def named(self, of: str, kind: Kind) -> str:
+    def named(self, cell: str, kind: Kind) -> str:
         if kind is Kind.PERSON:
-            return f"<@{of}>"
+            return f"<@{cell}>"
         if kind is Kind.CHANNEL:
-            name = escaped(self._names.channel(of)).replace("|", "¦")
-            return f"<#{of}|{name}>"
+            name = escaped(self._names.channel(cell)).replace("|", "¦")
+            return f"<#{cell}|{name}>"
         if kind is Kind.MESSAGE:
-            return self.value(Link(message=of, text="message"), kind)
-        return f":{escaped(of)}:" if kind is Kind.EMOJI else escaped(of)
+            return self.value(Link(message=cell, text="message"), kind)
+        return f":{escaped(cell)}:" if kind is Kind.EMOJI else escaped(cell)
 
 
 def split_text(text: str, limit: int = LONGEST_TEXT) -> list[str]:
@@ -119,9 +121,9 @@ class Content(msgspec.Struct, frozen=True):
         return {"text": self.text, "blocks": self.blocks, **unfurled}
 
 
-def content_of(wanted: ReportRequest, of: ReportData, names: Directory) -> Content:
+def content_of(wanted: ReportRequest, data: ReportData, names: Directory) -> Content:
     """What is said of a report: its digest."""
-    return as_content(digest_of(wanted, of), names)
+    return as_content(digest_of(wanted, data), names)
 
 
 def as_content(page: Page, names: Directory) -> Content:

@@ -103,7 +103,7 @@ def _aligned(columns: Iterable[_TextColumn]) -> Iterator[str]:
 def _heat_map(heat: Heat, names: Directory) -> Iterator[str]:
     most = max(value or 0 for row in heat.values for value in row)
     labels = [value_text(label, heat.row_kind, names) for label in heat.rows]
-    rows = ["".join(shade(of or 0, most) * 2 + " " for of in row) for row in heat.values]
+    rows = ["".join(shade(number or 0, most) * 2 + " " for number in row) for row in heat.values]
     head = "".join(f"{column[:2]:<3}" for column in heat.columns)
     yield heat.title
     yield from _aligned([("", False, labels), (head, False, rows)])

@@ -105,15 +105,15 @@ def date_text(label: str, *, long: bool = False) -> str:
     return f"{day:%a} {day.day} {day:%b %Y}" if long else f"{day.day} {day:%b}"
 
 
-def duration_text(of: int | None) -> str:
+def duration_text(seconds: int | None) -> str:
     """About how long so many seconds are: 45 s, 20 min, 3.5 h, 2.1 days."""
-    if of is None:
+    if seconds is None:
         return "none"
     for size, unit in ((86_400, "days"), (3_600, "h"), (60, "min")):
-        if of >= size:
-            shown = number_text(round(of / size, 1))
+        if seconds >= size:
+            shown = number_text(round(seconds / size, 1))
             return f"{shown} {unit}" if (shown, unit) != ("1", "days") else "1 day"
-    return f"{of} s"
+    return f"{seconds} s"
 
 
 def printable(name: str) -> str:
@@ -162,13 +162,21 @@ def shortened(lines: list[str], most: int) -> list[str]:
     return lines if len(lines) <= most else [*lines[:most], f"and {len(lines) - most:,} more"]
 
 
-def _measured(of: Measured) -> str:
-    value = "nothing to measure" if of.value is None else figure_text(of.value, of.kind)
-    return f"{of.title}: {value}"
+def _measured(measured: Measured) -> str:
+    value = (
+        "nothing to measure"
+        if measured.value is None
+        else figure_text(measured.value, measured.kind)
+    )
+    return f"{measured.title}: {value}"
 
 
-def _bound_text(of: Measured) -> str:
+def _bound_text(measured: Measured) -> str:
     """At most 30%; more than 2 h."""
-    bound = of.bound
-    number = f"{bound.number:g}%" if of.kind is Kind.PERCENT else figure_text(bound.number, of.kind)
+    bound = measured.bound
+    number = (
+        f"{bound.number:g}%"
+        if measured.kind is Kind.PERCENT
+        else figure_text(bound.number, measured.kind)
+    )
     return f"{bound.words} {number}"

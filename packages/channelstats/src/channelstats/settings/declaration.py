@@ -137,8 +137,8 @@ IsValid = Callable[[str], object]
 
 def _members(text: str) -> list[str]:
     """The members of a list, without the signs of channels and people before them."""
-    found = (member.strip().lstrip("#@") for member in text.split(","))
-    return [member for member in found if member]
+    members = (member.strip().lstrip("#@") for member in text.split(","))
+    return [member for member in members if member]
 
 
 def _valid(text: str, is_valid: object) -> str:

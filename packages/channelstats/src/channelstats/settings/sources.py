@@ -118,9 +118,9 @@ def _from_file(path: Path, *, must_exist: bool) -> dict[str, tuple[str, Source]]
     except UnicodeDecodeError:
         raise SettingError(f"{path}: it is not UTF-8 text") from None
     except tomllib.TOMLDecodeError as error:
-        found = _TOML_ERROR.fullmatch(str(error))
-        line = (found and found["line"]) or len(text.splitlines())
-        what = found["what"] if found else str(error)
+        match = _TOML_ERROR.fullmatch(str(error))
+        line = (match and match["line"]) or len(text.splitlines())
+        what = match["what"] if match else str(error)
         raise SettingError(f"{path}:{line}: not TOML: {what[:1].lower()}{what[1:]}") from None
     given = {}
     for name, value in document.items():

@@ -76,10 +76,10 @@ def frame_of(items: Sequence[Item], *more: str) -> pl.DataFrame:
     texts["file_count"] = [item.get("files") for item in items]
     texts["slack_uid"] = [item.get("slack_uid", item.get("user_id")) for item in items]
     numbers = {name: [item.get(name) for item in items] for name in _NUMBERS}
-    columns = [pl.Series(name, of, pl.String, strict=False) for name, of in texts.items()]
-    columns += [pl.Series(name, of, pl.Float64, strict=False) for name, of in numbers.items()]
+    columns = [pl.Series(name, cells, pl.String, strict=False) for name, cells in texts.items()]
+    columns += [pl.Series(name, cells, pl.Float64, strict=False) for name, cells in numbers.items()]
     flags = {name: [item.get(name) is True for item in items] for name in _FLAGS}
-    columns += [pl.Series(name, of, pl.Boolean) for name, of in flags.items()]
+    columns += [pl.Series(name, cells, pl.Boolean) for name, cells in flags.items()]
     frame = pl.DataFrame(columns)
     return (
         frame.with_columns(
@@ -91,7 +91,7 @@ def frame_of(items: Sequence[Item], *more: str) -> pl.DataFrame:
         )
         .filter(pl.col("ts").is_not_null())
         .with_row_index("row")
-        .pipe(lambda of: of.drop(_LISTS).join(_lists(of), on="row", maintain_order="left"))
+        .pipe(lambda cells: cells.drop(_LISTS).join(_lists(cells), on="row", maintain_order="left"))
         .select(*MESSAGES.names(), *more)
         .cast({name: MESSAGES[name] for name in (*_IDS, "mentions", "reactions", "replies")})
     )
@@ -119,23 +119,23 @@ def _lists(texts: pl.DataFrame) -> pl.DataFrame:
     )
     both = [_split(name, parts, pl.col(name)) for name in ("replies", "bot_replies")]
     replied = pl.concat(
-        of.select(
+        frame.select(
             "row",
             replier=pl.col(name).str.head(-_TIMESTAMP - 1) if name == "replies" else pl.lit(None),
             at=pl.col(name).str.tail(_TIMESTAMP),
         )
-        for name, of in zip(("replies", "bot_replies"), both, strict=True)
+        for name, frame in zip(("replies", "bot_replies"), both, strict=True)
     )
     answered = (
         replied.with_columns(micros("at"))
         .filter(pl.col("at").is_not_null())
         .select("row", replies=pl.struct("replier", replied_at="at"))
     )
-    found = parts.select("row")
+    rows = parts.select("row")
     for one in (mentioned, reacted, answered):
         lists = one.group_by("row", maintain_order=True).agg(pl.exclude("row"))
-        found = found.join(lists, on="row", how="left", maintain_order="left")
-    return found.collect()
+        rows = rows.join(lists, on="row", how="left", maintain_order="left")
+    return rows.collect()
 
 
 def _split(name: str, parts: pl.LazyFrame, text: pl.Expr, by: str = ",") -> pl.LazyFrame:
@@ -190,7 +190,9 @@ def narrowed(frame: pl.DataFrame) -> pl.DataFrame:
     """
     counts = frame.select(name for name in SMALL_COUNTS if name in frame.columns)
     largest = counts.select(pl.all().max()).row(0)
-    small = [name for name, of in zip(counts.columns, largest, strict=True) if (of or 0) < _SMALL]
+    small = [
+        name for name, most in zip(counts.columns, largest, strict=True) if (most or 0) < _SMALL
+    ]
     return frame.cast(dict.fromkeys(small, pl.Int16()))
 
 
@@ -220,8 +222,12 @@ class DayFiles:
 
     async def find(self, versions: Versions) -> dict[str, Path]:
         """The files of these versions, by date. They may be damaged."""
-        found = await asyncio.to_thread(self._files)
-        return {day: path for path, day, of in found if of is not None and versions.get(day) == of}
+        files = await asyncio.to_thread(self._files)
+        return {
+            day: path
+            for path, day, version in files
+            if version is not None and versions.get(day) == version
+        }
 
     async def read(
         self, files: Mapping[str, Path], columns: Sequence[str], only: pl.Expr | None = None
@@ -237,10 +243,10 @@ class DayFiles:
             if not sources:
                 return set(), MESSAGES.to_frame().select(columns)
             # Together they take a quarter of the time.
-            found = pl.scan_parquet(sources, schema=MESSAGES)
-            found = found if only is None else found.filter(only)
+            messages = pl.scan_parquet(sources, schema=MESSAGES)
+            messages = messages if only is None else messages.filter(only)
             # What polars looks up once for each chunk, as categories, it would for each file.
-            return set(whole), found.select(columns).collect().rechunk()
+            return set(whole), messages.select(columns).collect().rechunk()
 
         return await asyncio.to_thread(read)
 
@@ -271,21 +277,25 @@ class DayFiles:
     def _remove(
         self, is_gone: Callable[[str, str | None], bool], but: Collection[Path] = ()
     ) -> list[Path]:
-        gone = [path for path, day, of in self._files() if path not in but and is_gone(day, of)]
+        gone = [
+            path
+            for path, day, version in self._files()
+            if path not in but and is_gone(day, version)
+        ]
         return [path for path in gone if not erase(path)]
 
     def _files(self) -> list[tuple[Path, str, str | None]]:
         """The files that were made here, with date and version; of unfinished ones without."""
-        folder, found = self._folder, list[tuple[Path, str, str | None]]()
+        folder, files = self._folder, list[tuple[Path, str, str | None]]()
         if folder is None:
-            return found
+            return files
         with suppress(OSError):  # there is none yet
             for name in os.listdir(folder):
                 if match := _NAME.fullmatch(name):
-                    found.append((folder / name, match[1], match[2]))
+                    files.append((folder / name, match[1], match[2]))
                 elif name.startswith(PART):
-                    found.append((folder / name, "", None))
-        return found
+                    files.append((folder / name, "", None))
+        return files
 
 
 def _put(folder: Path, day: str, version: str, messages: pl.DataFrame) -> Path:

@@ -124,20 +124,20 @@ class Configuration:
         known = sorted((channel.friendly_name, channel.is_archived) for channel in channels)
         names = [name for name, _ in known if name]
         active = [name for name, archived in known if name and not archived]
-        for key, found in (("channel_names", names), ("active_channel_names", active)):
-            joined = "#".join(found)
+        for key, listed in (("channel_names", names), ("active_channel_names", active)):
+            joined = "#".join(listed)
             fits = len(joined.encode()) <= LIMIT
             await self.put(key, without_empty({"names": joined if fits else ""}))
 
     async def put_general(self, channels: Iterable[Channel]) -> None:
         """Store which channels everybody joins; where no list says so, what is stored stays."""
-        if found := frozenset(of.slack_cid for of in channels if of.is_general):
-            await self.put("general", {"channels": found})
+        if general := frozenset(channel.slack_cid for channel in channels if channel.is_general):
+            await self.put("general", {"channels": general})
 
     async def general(self) -> frozenset[str]:
         """The IDs of the channels that everybody joins with their account, as lists have said."""
-        found = (await self.get("general")).get("channels")
-        return frozenset(map(str, found)) if isinstance(found, frozenset) else frozenset()
+        general = (await self.get("general")).get("channels")
+        return frozenset(map(str, general)) if isinstance(general, frozenset) else frozenset()
 
     async def directory_as_of(self) -> int:
         """Seconds since the epoch that User and Channel are as of; 0 when they are empty."""

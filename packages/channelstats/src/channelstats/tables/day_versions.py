@@ -54,11 +54,11 @@ class DayVersions:
 
     async def all(self) -> dict[str, str | None]:
         """The versions of every date that ever was opened; None for one that is open."""
-        found: dict[str, str | None] = {}
+        versions: dict[str, str | None] = {}
         for row in await self._rows():
-            found |= {name: text(row, name) for name in row if name[:1].isdecimal()}
-            found |= dict.fromkeys(_runs(row), None)
-        return found
+            versions |= {name: text(row, name) for name in row if name[:1].isdecimal()}
+            versions |= dict.fromkeys(_runs(row), None)
+        return versions
 
     async def of(self, first: date, last: date, *, every: bool = False) -> dict[str, str | None]:
         """The versions of these dates, both included, in order; "" for one never opened, which is
@@ -73,7 +73,7 @@ class DayVersions:
         other one; None while one of these dates is open.
         """
         begin = first.isoformat()
-        known = sorted((day, of) for day, of in (await self.all()).items() if day >= begin)
+        known = sorted((day, state) for day, state in (await self.all()).items() if day >= begin)
         if any(version is None for _, version in known):
             return None
         return hashlib.sha256(str(known).encode()).hexdigest()
@@ -226,15 +226,15 @@ class DayWriter:
         cid_ts, item = self._last[day]
         ts = cid_ts.partition("_")[2]
         page = await self._messages.query_index("Date", day, sort=Range(ge=ts, le=ts))
-        found = [one for one in page.items if text(one, "cid_ts") == cid_ts]
-        return found == ([] if item is None else [item])
+        shown = [one for one in page.items if text(one, "cid_ts") == cid_ts]
+        return shown == ([] if item is None else [item])
 
 
 def _by_month(days: Iterable[str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = defaultdict(list)
+    months: dict[str, list[str]] = defaultdict(list)
     for day in sorted(days):
-        found[day[:_MONTH]].append(day)
-    return found
+        months[day[:_MONTH]].append(day)
+    return months
 
 
 def _key(month: str) -> tuple[str]:
@@ -242,8 +242,8 @@ def _key(month: str) -> tuple[str]:
 
 
 def _runs(row: Item) -> dict[str, frozenset[str]]:
-    found = {name: _texts(value) for name, value in row.items() if name.startswith(_OPEN)}
-    return {name.removeprefix(_OPEN): runs for name, runs in found.items() if runs}
+    runs_by_name = {name: _texts(value) for name, value in row.items() if name.startswith(_OPEN)}
+    return {name.removeprefix(_OPEN): runs for name, runs in runs_by_name.items() if runs}
 
 
 def _texts(value: Value) -> frozenset[str] | None:

@@ -110,8 +110,10 @@ def general_channels(channels: Mapping[str, Channel]) -> frozenset[str]:
     """The channels that everybody joins with their account, as Slack marks them, or else as they
     are called.
     """
-    marked = {cid for cid, of in channels.items() if of.is_general}
-    return frozenset(marked or {cid for cid, of in channels.items() if of.slack_name == "general"})
+    marked = {cid for cid, channel in channels.items() if channel.is_general}
+    return frozenset(
+        marked or {cid for cid, channel in channels.items() if channel.slack_name == "general"}
+    )
 
 
 class Users:
@@ -236,11 +238,11 @@ class FirstPosts:
 
     async def all(self) -> dict[str, FirstPost]:
         """First posts by author."""
-        found: dict[str, FirstPost] = {}
+        posts: dict[str, FirstPost] = {}
         async for items in everything(self._table):
             # In a thread: of 20,000 people it takes a tenth of a second.
-            found |= await asyncio.to_thread(_first_posts_of, items)
-        return found
+            posts |= await asyncio.to_thread(_first_posts_of, items)
+        return posts
 
     async def put(self, posts: Iterable[tuple[str, FirstPost]]) -> None:
         """Store first posts in place of what is stored."""
@@ -252,12 +254,12 @@ class FirstPosts:
 
 
 def _first_posts_of(items: Iterable[Item]) -> dict[str, FirstPost]:
-    found = {}
+    posts = {}
     for item in items:
         uid, post = text(item, "slack_uid"), text(item, "message_id")
         if is_user_id(uid) and number(item, "ts") and is_timestamp(post):
-            found[uid] = FirstPost(post, text(item, "slack_cid"))
-    return found
+            posts[uid] = FirstPost(post, text(item, "slack_cid"))
+    return posts
 
 
 def _user_item(user: User) -> Item:
@@ -327,10 +329,10 @@ class UserHash:
 
     async def _rows(self, uids: Iterable[str]) -> defaultdict[str, dict[str, None]]:
         """The IDs of every row that could hold one of these, in their order."""
-        found: defaultdict[str, dict[str, None]] = defaultdict(dict)
+        rows: defaultdict[str, dict[str, None]] = defaultdict(dict)
         for item in await self._table.batch_get({(key_of(uid),): None for uid in uids}):
-            found[text(item, "user_key")] = dict.fromkeys(text(item, "uids").split())
-        return found
+            rows[text(item, "user_key")] = dict.fromkeys(text(item, "uids").split())
+        return rows
 
 
 class MembersLog:

@@ -75,8 +75,8 @@ def row_without(row: MessageRow, is_excluded: Callable[[str], bool]) -> MessageR
     if row.slack_uid and is_excluded(row.slack_uid):
         return None
     lists = f"{row.mentions} {row.reactions} {row.replies} {row.bot_replies}"
-    found = set(_ID.findall(f"{lists} {row.parent_user_id} {row.room} {row.files}"))
-    if not any(map(is_excluded, found)):
+    ids = set(_ID.findall(f"{lists} {row.parent_user_id} {row.room} {row.files}"))
+    if not any(map(is_excluded, ids)):
         return row
 
     def left(people: Iterable[str]) -> list[str]:
@@ -119,8 +119,8 @@ def row_of_people(row: MessageRow, ids: Mapping[str, str]) -> MessageRow:
     same one.
     """
     lists = f"{row.slack_uid} {row.mentions} {row.reactions} {row.replies} {row.bot_replies}"
-    found = set(_ID.findall(f"{lists} {row.parent_user_id} {row.room} {row.files}"))
-    return row if found.isdisjoint(ids) else with_other_people(row, lambda uid: ids.get(uid, uid))
+    named = set(_ID.findall(f"{lists} {row.parent_user_id} {row.room} {row.files}"))
+    return row if named.isdisjoint(ids) else with_other_people(row, lambda uid: ids.get(uid, uid))
 
 
 def with_other_people(row: MessageRow, one: Callable[[str], str]) -> MessageRow:
@@ -219,8 +219,8 @@ async def add_forgotten(configuration: Configuration, digests: frozenset[str]) -
 
 async def forgotten(configuration: Configuration) -> frozenset[str]:
     """Digests of the people."""
-    found = (await configuration.get(_KEY)).get("people")
-    return frozenset(map(str, found)) if isinstance(found, frozenset) else frozenset()
+    people = (await configuration.get(_KEY)).get("people")
+    return frozenset(map(str, people)) if isinstance(people, frozenset) else frozenset()
 
 
 class Exclusions:
@@ -258,8 +258,8 @@ class Exclusions:
         """The rows without those who are left out."""
         if self._nobody:
             return rows
-        found = (row_without(row, self.__contains__) for row in rows)
-        return (row for row in found if row is not None)
+        kept = (row_without(row, self.__contains__) for row in rows)
+        return (row for row in kept if row is not None)
 
 
 # ── what is removed ──────────────────────────────────────────────────────────────────────────────

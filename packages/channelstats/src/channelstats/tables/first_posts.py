@@ -39,8 +39,8 @@ async def derived(messages: Messages, counted: pl.Expr) -> dict[str, FirstPost]:
     def first(frame: pl.DataFrame) -> pl.DataFrame:
         return earliest(frame.filter(counted))
 
-    found = [await asyncio.to_thread(first, frame) async for frame in messages.all(_NEEDED)]
-    return await asyncio.to_thread(lambda: posts_of(earliest(pl.concat(found)))) if found else {}
+    posts = [await asyncio.to_thread(first, frame) async for frame in messages.all(_NEEDED)]
+    return await asyncio.to_thread(lambda: posts_of(earliest(pl.concat(posts)))) if posts else {}
 
 
 async def rebuild(tables: Tables, counting: Counting) -> None:

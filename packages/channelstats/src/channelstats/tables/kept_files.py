@@ -73,10 +73,10 @@ class PageFiles:
         if path is None:
             return None
         try:
-            found = await asyncio.to_thread(path.read_bytes)
+            kept = await asyncio.to_thread(path.read_bytes)
         except OSError:
             return None
-        digest, content = found[:_DIGEST], found[_DIGEST:]
+        digest, content = kept[:_DIGEST], kept[_DIGEST:]
         return content if digest == _digest(path.name, content) else None
 
     async def put(self, state: str, key: str, content: bytes) -> None:
@@ -88,9 +88,9 @@ class PageFiles:
         def put(path: Path) -> None:
             with suppress(OSError):  # it is kept for speed alone
                 write_file(path.parent, path.name, _digest(path.name, content) + content)
-            files = {of: of.stat() for of in self._files()}
+            files = {path_kept: path_kept.stat() for path_kept in self._files()}
             size = sum(stat.st_size for stat in files.values())
-            for oldest in sorted(files, key=lambda of: files[of].st_mtime_ns):
+            for oldest in sorted(files, key=lambda path_kept: files[path_kept].st_mtime_ns):
                 if size <= self._most:
                     break
                 size -= files[oldest].st_size

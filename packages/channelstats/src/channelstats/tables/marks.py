@@ -67,12 +67,12 @@ class Marks:
 
     async def all(self) -> dict[str, ItemMark]:
         """By item; what is no mark of this version is left out."""
-        found = {}
+        marks = {}
         async for item in every_item(self._table):
             if (state := text(item, "state")) in _STATES:
                 row = struct_of(_Row, item)
-                found[row.item_key] = ItemMark(MarkState(state), row.by, row.until, row.assignee)
-        return found
+                marks[row.item_key] = ItemMark(MarkState(state), row.by, row.until, row.assignee)
+        return marks
 
     async def put(self, item: str, state: MarkState, now: int, by: str = "") -> None:
         await self._put(item, ItemMark(state, by, now + LASTS[state]), now)

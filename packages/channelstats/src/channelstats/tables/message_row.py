@@ -96,9 +96,9 @@ def _reaction(part: str) -> Reaction:
     if ";" in part:
         name, *users = part.split(";")
         return Reaction(name, tuple(user for user in users if user))
-    found = _REACTION.match(part)
-    assert found is not None  # its first group takes anything
-    return Reaction(found[1], tuple(found[2].split(":")[1:]))
+    match = _REACTION.match(part)
+    assert match is not None  # its first group takes anything
+    return Reaction(match[1], tuple(match[2].split(":")[1:]))
 
 
 def encode_replies(replies: Iterable[Reply]) -> str:

@@ -134,12 +134,12 @@ class Messages:
 
     async def of_channel(self, cid: str, since: str) -> dict[str, MessageRow]:
         """The rows of a channel from the timestamp ``since`` on, by their timestamps, in order."""
-        found = {}
+        rows = {}
         async for items in self._index("Slack_cid", cid, sort=Range(ge=since)):
             for item in items:
                 row = row_of(item)
-                found[row.ts] = row
-        return found
+                rows[row.ts] = row
+        return rows
 
     async def known(self, keys: Iterable[str]) -> dict[str, MessageRow]:
         """The rows of these keys (`<slack_cid>_<ts>`) that exist, by key."""
@@ -226,16 +226,18 @@ class Messages:
 
     async def _of_rows(self, days: Sequence[str]) -> Mapping[str, pl.DataFrame]:
         """The columns of dates, from their rows: of many dates at once, which may have few each."""
-        found = {day: [MESSAGES.to_frame()] for day in days}
+        frames_of = {day: [MESSAGES.to_frame()] for day in days}
         async for frame in _frames(self._index("Date", *days), "date"):
             parts = frame.partition_by("date", as_dict=True, include_key=False)
             for (day,), part in parts.items():
-                found[day].append(part)
-        return {day: pl.concat(frames) for day, frames in found.items()}
+                frames_of[day].append(part)
+        return {day: pl.concat(frames) for day, frames in frames_of.items()}
 
     async def keep_days(self) -> None:
         """Make the files that are missing of dates that are closed, the latest first."""
-        versions = {day: of for day, of in sorted((await self.versions.all()).items()) if of}
+        versions = {
+            day: version for day, version in sorted((await self.versions.all()).items()) if version
+        }
         async for _ in self._of_versions(dict(reversed(versions.items())), ["ts"]):
             pass
 
@@ -262,17 +264,17 @@ class Messages:
     async def _index(
         self, name: str, *partitions: str, sort: Range | None = None
     ) -> AsyncIterator[Sequence[Item]]:
-        for of in partitions:
-            page = await self._table.query_index(name, of, sort=sort)
+        for partition in partitions:
+            page = await self._table.query_index(name, partition, sort=sort)
             yield page.items
             while page.cursor is not None:
-                page = await self._table.query_index(name, of, sort=sort, after=page.cursor)
+                page = await self._table.query_index(name, partition, sort=sort, after=page.cursor)
                 yield page.items
 
 
-def _only(days: Iterable[str], of: Mapping[str, T]) -> dict[str, T]:
+def _only(days: Iterable[str], known: Mapping[str, T]) -> dict[str, T]:
     """What is known of these dates."""
-    return {day: of[day] for day in days if day in of}
+    return {day: known[day] for day in days if day in known}
 
 
 async def _frames(pages: AsyncIterator[Sequence[Item]], *more: str) -> AsyncIterator[pl.DataFrame]:

@@ -51,8 +51,8 @@ class TextStore:
         columns = _columns(item)
         if not columns:
             return text(item, "value")
-        found = await self._table.batch_get((piece,) for piece in columns)
-        values = {text(piece, self._key): text(piece, "value") for piece in found}
+        pieces = await self._table.batch_get((piece,) for piece in columns)
+        values = {text(piece, self._key): text(piece, "value") for piece in pieces}
         if any(piece not in values for piece in columns):
             return None
         return "".join(values[piece] for piece in columns)
@@ -99,11 +99,11 @@ class TextStore:
             n += 1
 
     async def _refuse_piece(self, name: str) -> None:
-        found = _PIECE.fullmatch(name)
-        if found is None:
+        match = _PIECE.fullmatch(name)
+        if match is None:
             return
-        if await self._table.get((found[1],)) is not None:
-            raise ValueError(f"{name!r} may be the name of a piece of {found[1]!r}, which exists")
+        if await self._table.get((match[1],)) is not None:
+            raise ValueError(f"{name!r} may be the name of a piece of {match[1]!r}, which exists")
 
 
 def _columns(item: Item) -> list[str]:

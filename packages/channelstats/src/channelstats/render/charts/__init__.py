@@ -57,25 +57,25 @@ def drawn(
 def _legend(chart: Chart) -> Markup:
     """What the colours mean, where there are several."""
     if isinstance(chart, Heat):
-        found = [
+        samples = [
             (shape("rect", f"cell h{step}", x=3, width=16, height=16, rx=3), text)
             for step, text in ranges(chart)
         ]
         if any(size < FEWEST for size in chart.sizes):
             few = shape("rect", f"cell few h{STEPS}", x=3, width=16, height=16, rx=3)
-            found.append((few, f"paler: of fewer than {FEWEST} people"))
+            samples.append((few, f"paler: of fewer than {FEWEST} people"))
     elif isinstance(chart, Network) or len(chart.series) < 2:
         return Markup("")
     else:
-        found = [
-            (_sample(chart, colour(number, faint=of.faint)), of.title)
-            for number, of in enumerate(chart.series)
+        samples = [
+            (_sample(chart, colour(number, faint=series.faint)), series.title)
+            for number, series in enumerate(chart.series)
         ]
     entries = (
         Markup("<li>{}{}</li>").format(
             shape("svg", "", sample, viewBox="0 0 22 16", aria_hidden="true"), text
         )
-        for sample, text in found
+        for sample, text in samples
     )
     return Markup('<ul class="key" aria-label="Legend">{}</ul>').format(Markup("").join(entries))
 

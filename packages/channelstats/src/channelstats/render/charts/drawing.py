@@ -123,7 +123,7 @@ class Plot:
     """Where values are drawn: from ``left`` to ``right``, and up from ``floor``."""
 
     def __init__(self, chart: SeriesChart, width: float) -> None:
-        values = [value for of in chart.series for value in of.values if value is not None]
+        values = [value for series in chart.series for value in series.values if value is not None]
         self._marks = marks_of(values, chart.kind)
         self._texts = mark_texts(self._marks, chart.kind)
         self.height = 250 if width >= WIDE else 220

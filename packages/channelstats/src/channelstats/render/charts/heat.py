@@ -50,12 +50,12 @@ def heat(chart: Heat, width: float, leads: Leads = nowhere) -> Markup:
     is_turned = width < WIDE and is_wider and _width_of(map(date_text, chart.rows)) < width
     shown, high = (_turned(chart), 20) if is_turned else (chart, 30)
     height = _HEAD + len(shown.rows) * high + 4
-    parts = _parts(shown, width, high, lambda of: leads(of[::-1] if is_turned else of))
+    parts = _parts(shown, width, high, lambda names: leads(names[::-1] if is_turned else names))
     return picture("heat", width, height, _says(chart), parts)
 
 
 def _parts(chart: Heat, width: float, high: float, leads: Leads) -> Iterator[Markup | Place]:
-    rows, columns = (tuple(map(date_text, of)) for of in (chart.rows, chart.columns))
+    rows, columns = (tuple(map(date_text, names)) for names in (chart.rows, chart.columns))
     if width < WIDE:
         rows = tuple(cut_off(row, _LONGEST) for row in rows)
     if chart.sizes:
@@ -93,7 +93,9 @@ def _width_of(names: Iterable[str]) -> float:
 
 
 def _cell(chart: Heat, row: int, column: int) -> str:
-    return ", ".join(date_text(of, long=True) for of in (chart.rows[row], chart.columns[column]))
+    return ", ".join(
+        date_text(label, long=True) for label in (chart.rows[row], chart.columns[column])
+    )
 
 
 def _turned(chart: Heat) -> Heat:
@@ -121,19 +123,19 @@ def ranges(chart: Heat) -> list[tuple[int, str]]:
             (1, f"up to {texts[1]}%"),
             *((number, f"{low}\N{EN DASH}{high}%") for number, (low, high) in above),
         ]
-    found = [(0, "0")]
+    steps = [(0, "0")]
     for number, (low, high) in enumerate(pairwise(bounds), 1):
         whole = range(max(1, math.ceil(low)), math.ceil(high) + (number == STEPS))
         if whole:  # A step that no whole number lies in is no colour of the picture.
-            ends = dict.fromkeys(figure_text(of, chart.kind) for of in (whole[0], whole[-1]))
-            found.append((number, "\N{EN DASH}".join(ends)))
-    return found
+            ends = dict.fromkeys(figure_text(end, chart.kind) for end in (whole[0], whole[-1]))
+            steps.append((number, "\N{EN DASH}".join(ends)))
+    return steps
 
 
 def _says(chart: Heat) -> str:
     most = _most(chart)
     if not most:
         return f"{chart.title}: nothing in this period."
-    row, values = next(of for of in enumerate(chart.values) if most in of[1])
+    row, values = next(numbered for numbered in enumerate(chart.values) if most in numbered[1])
     where = _cell(chart, row, values.index(most))
     return f"{chart.title}. The most: {figure_text(most, chart.kind)} at {where}."

@@ -74,8 +74,8 @@ def _parts(
     side, largest = (70, 18) if is_wide else (30, 12)
     across, down = width - 2 * side, height - 2 * _TOP
     at = {
-        of: complex(side + place.real * across, _TOP + place.imag * down)
-        for of, place in places(chart).items()
+        uid: complex(side + place.real * across, _TOP + place.imag * down)
+        for uid, place in places(chart).items()
     }
     strongest = max((edge.weight for edge in chart.edges), default=1)
     for edge in reversed(chart.edges):
@@ -103,10 +103,10 @@ def _names(
     names: Mapping[str, str], at: Places, sizes: Mapping[str, float], width: float
 ) -> Iterator[Markup]:
     """Each name below, above, right or left of its circle, where there is room."""
-    taken = [_around(at[of], size, size) for of, size in sizes.items() if size >= _LARGE]
-    for of, text in names.items():
-        x, y = at[of].real, at[of].imag
-        half, away = LETTER * len(text) / 2, sizes[of]
+    taken = [_around(at[uid], size, size) for uid, size in sizes.items() if size >= _LARGE]
+    for uid, text in names.items():
+        x, y = at[uid].real, at[uid].imag
+        half, away = LETTER * len(text) / 2, sizes[uid]
         for across, base in (
             (x, y + away + 13),
             (x, y - away - 5),
@@ -182,7 +182,10 @@ def places(network: Network) -> Places:
             place + move * min(1, farthest / (abs(move) or 1))
             for place, move in zip(at, moves, strict=True)
         ]
-    across, down = _stretched([of.real for of in at]), _stretched([of.imag for of in at])
+    across, down = (
+        _stretched([point.real for point in at]),
+        _stretched([point.imag for point in at]),
+    )
     return dict(zip(number, map(complex, across, down), strict=True))
 
 

@@ -55,18 +55,18 @@ def _lines(chart: SeriesChart, plot: Plot, leads: Leads) -> Iterator[Markup | Pl
     for at in spread(count, int(plot.width / _DATE_ROOM)):
         anchor = "middle" if across[at] + 24 < plot.right + 16 else "end"
         yield label(date_text(chart.labels[at]), across[at], plot.floor + 20, anchor)
-    is_filled = sum(not of.faint for of in chart.series) == 1
-    for number, of in reversed(list(enumerate(chart.series))):
-        kind = colour(number, faint=of.faint)
-        for run in _runs(of.values):
+    is_filled = sum(not series.faint for series in chart.series) == 1
+    for number, series in reversed(list(enumerate(chart.series))):
+        kind = colour(number, faint=series.faint)
+        for run in _runs(series.values):
             place = [(across[at], plot.up(value)) for at, value in run]
             points = " ".join(f"{x:.1f},{y:.1f}" for x, y in place)
-            if is_filled and not of.faint:
+            if is_filled and not series.faint:
                 ends = (f"{x:.1f},{plot.floor}" for x, _ in (place[-1], place[0]))
                 yield shape("polygon", "area", points=" ".join((points, *ends)))
             if len(run) > 1:
                 yield shape("polyline", f"line {kind}", points=points)
-            if len(run) == 1 or (count <= _DOTS and not of.faint):
+            if len(run) == 1 or (count <= _DOTS and not series.faint):
                 yield from (shape("circle", f"dot {kind}", cx=x, cy=y, r=3) for x, y in place)
     for at, x in enumerate(across):
         left = max(x - step / 2, 0)
@@ -98,7 +98,7 @@ def _bars(chart: SeriesChart, plot: Plot, leads: Leads) -> Iterator[Markup | Pla
     if not chart.labels:
         return
     room = plot.width / len(chart.labels)
-    shares = [_FAINT if of.faint else 1 for of in chart.series]
+    shares = [_FAINT if series.faint else 1 for series in chart.series]
     unit = room * _FILLED / sum(shares)
     labels = [date_text(text) for text in chart.labels]
     longest = max(map(len, labels)) * LETTER + 8
@@ -109,9 +109,9 @@ def _bars(chart: SeriesChart, plot: Plot, leads: Leads) -> Iterator[Markup | Pla
         if at in named:
             yield label(text, across + room / 2, plot.floor + 20)
         begin = across + room * (1 - _FILLED) / 2
-        for number, (of, share) in enumerate(zip(chart.series, shares, strict=True)):
-            value, wide = of.values[at] or 0, unit * share
-            up, kind = plot.up(value), colour(number, faint=of.faint)
+        for number, (series, share) in enumerate(zip(chart.series, shares, strict=True)):
+            value, wide = series.values[at] or 0, unit * share
+            up, kind = plot.up(value), colour(number, faint=series.faint)
             size = {"width": max(wide - 1, 0), "height": plot.floor - up}
             yield shape("rect", f"bar {kind}", x=begin + 0.5, y=up, rx=2, **size)
             if has_values and value:
@@ -125,20 +125,20 @@ def _bars(chart: SeriesChart, plot: Plot, leads: Leads) -> Iterator[Markup | Pla
 
 def _runs(values: Sequence[float | None]) -> list[list[tuple[int, float]]]:
     """Points that hang together: their places and values."""
-    found: list[list[tuple[int, float]]] = [[]]
+    runs: list[list[tuple[int, float]]] = [[]]
     for at, value in enumerate(values):
         if value is not None:
-            found[-1].append((at, value))
-        elif found[-1]:
-            found.append([])
-    return [run for run in found if run]
+            runs[-1].append((at, value))
+        elif runs[-1]:
+            runs.append([])
+    return [run for run in runs if run]
 
 
 def _tip(chart: SeriesChart, at: int) -> str:
     """What is shown of a place: a line for each series."""
-    of = (f"{s.title}: {figure_text(s.values[at], chart.kind)}" for s in chart.series)
+    values = (f"{s.title}: {figure_text(s.values[at], chart.kind)}" for s in chart.series)
     notes = (f"Note: {note_text(note)}" for note in chart.notes if note.label == chart.labels[at])
-    return "\n".join((date_text(chart.labels[at], long=True), *of, *notes))
+    return "\n".join((date_text(chart.labels[at], long=True), *values, *notes))
 
 
 def _says(chart: SeriesChart) -> str:
@@ -149,17 +149,17 @@ def _says(chart: SeriesChart) -> str:
     if chart.is_over_time:
         first, last = (date_text(chart.labels[at], long=True) for at in (0, -1))
         said = [f"{chart.title}, {chart.axis}, {first} to {last}."]
-    for of in chart.series:
-        known = [value for value in of.values if value is not None]
+    for series in chart.series:
+        known = [value for value in series.values if value is not None]
         if not any(known):
-            said.append(f"{of.title}: nothing.")
+            said.append(f"{series.title}: nothing.")
             continue
-        where = date_text(chart.labels[of.values.index(max(known))], long=True)
+        where = date_text(chart.labels[series.values.index(max(known))], long=True)
         least, most = (figure_text(value, chart.kind) for value in (min(known), max(known)))
         if chart.is_over_time:
-            said.append(f"{of.title}: between {least} and {most}, the most on {where}.")
+            said.append(f"{series.title}: between {least} and {most}, the most on {where}.")
         else:
-            said.append(f"{of.title}: the most at {where}, {most}.")
+            said.append(f"{series.title}: the most at {where}, {most}.")
     if chart.notes:
         said.append(f"Notes: {'; '.join(map(note_text, chart.notes))}.")
     return " ".join(said)
