@@ -3,7 +3,9 @@
 of days, as imports leave them, and every view is measured in a new process, from nothing read to
 the view.
 
-The floor is one pass over the same messages: read four columns of each day, group them once.
+The floor is one pass over the same messages: read four columns of each day, group them once. Beside
+Overview stands a plain script that makes its tables from the same files, without a choice, first
+posts, local times, what became of questions, or exact ranks.
 
 With `--prepared` it is measured what the dashboard does with prepared pages: first how long it
 takes to prepare those of all buttons, then each as the first page of a dashboard, from the request
@@ -203,6 +205,43 @@ def _passed(folder: Path, days: int) -> Work:
     return lambda: pl.scan_parquet(files).group_by("slack_uid").agg(*sums).collect().height
 
 
+def _scripted(folder: Path, days: int) -> Work:
+    """The tables of Overview, now and before, as one writes them in a script."""
+    paths = sorted((folder / "days").glob("*.parquet"))
+    last = int(datetime(LAST_DAY.year, LAST_DAY.month, LAST_DAY.day, tzinfo=UTC).timestamp())
+    end = (last + 86_400) * 1_000_000
+    sums = {"messages": pl.len(), "words": pl.sum("word_count")}
+
+    def tables(begin: int, end: int) -> list[pl.LazyFrame]:
+        messages = pl.scan_parquet(paths).filter(pl.col("ts").is_between(begin, end, closed="left"))
+        time = pl.from_epoch("ts", "us")
+        replies = messages.filter(pl.col("thread_ts") != pl.col("ts")).select(
+            "slack_cid", "thread_ts", replier="slack_uid", at="ts"
+        )
+        answered = (
+            messages.select("slack_cid", "slack_uid", thread_ts="ts")
+            .join(replies, on=["slack_cid", "thread_ts"])
+            .filter(pl.col("replier") != pl.col("slack_uid"))
+        )
+        waits = answered.group_by("slack_cid", "thread_ts").agg(pl.min("at"))
+        return [
+            messages.group_by("slack_uid").agg(**sums, reactions=pl.sum("reaction_count")),
+            messages.group_by("slack_cid").agg(**sums, posters=pl.n_unique("slack_uid")),
+            messages.group_by(time.dt.date().alias("day")).agg(**sums),
+            messages.group_by(time.dt.weekday().alias("day"), time.dt.hour().alias("hour")).agg(
+                **sums
+            ),
+            waits.select((pl.col("at") - pl.col("thread_ts")).median()),
+        ]
+
+    def work() -> int:
+        length = days * 86_400 * 1_000_000
+        both = (*tables(end - length, end), *tables(end - 2 * length, end - length))
+        return sum(table.height for table in pl.collect_all(both))
+
+    return work
+
+
 # ── prepared pages ───────────────────────────────────────────────────────────────────────────────
 
 
@@ -277,6 +316,9 @@ def measure(folder: Path, periods: Sequence[int], views: Sequence[str], rounds: 
         for name in views:
             cost = median([alone(_viewed, folder, name, days) for _ in range(rounds)])
             rows.append(Row(f"{days} days: {name}, with {cost.size:,} messages read", cost, floor))
+            if name == "overview":
+                scripted = median([alone(_scripted, folder, days) for _ in range(rounds)])
+                rows.append(Row(f"{days} days: its tables by a plain script", scripted, floor))
     return rows
 
 
