@@ -5,7 +5,10 @@ Rule: who or what is not known is shown by its ID.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final, Self
+
+from emoji import emojize
 
 from channelstats.identifiers import UNLISTED_CHANNEL
 from channelstats.metrics.table import (
@@ -15,30 +18,15 @@ from channelstats.render.words import printable
 from channelstats.tables import Tables
 from channelstats.tables.directory import Channel, User
 
-_EMOJI: Final = """
-    +1=👍 thumbsup=👍 -1=👎 heart=❤️ tada=🎉 rocket=🚀 eyes=👀 wave=👋 fire=🔥 joy=😂 smile=😄
-    pray=🙏 clap=👏 100=💯 raised_hands=🙌 white_check_mark=✅ heavy_check_mark=✔️ x=❌
-    thinking_face=🤔 slightly_smiling_face=🙂 sob=😭 heart_eyes=😍 sweat_smile=😅 laughing=😆
-    grin=😁 wink=😉 blush=😊 sunglasses=😎 cry=😢 scream=😱 muscle=💪 ok_hand=👌 point_up=☝️
-    raised_hand=✋ star=⭐ star2=🌟 sparkles=✨ zap=⚡ boom=💥 warning=⚠️ bulb=💡 memo=📝 bug=🐛
-    hammer=🔨 wrench=🔧 gear=⚙️ lock=🔒 mag=🔍 link=🔗 ship=🚢 package=📦 coffee=☕ beer=🍺
-    beers=🍻 pizza=🍕 cake=🍰 gift=🎁 balloon=🎈 party=🥳 partying_face=🥳
-    rolling_on_the_floor_laughing=🤣 rofl=🤣 sun=☀️ rainbow=🌈 dog=🐶 cat=🐱 robot_face=🤖
-    ghost=👻 skull=💀 see_no_evil=🙈 shrug=🤷 facepalm=🤦 face_palm=🤦 hugging_face=🤗
-    saluting_face=🫡 blue_heart=💙 green_heart=💚 purple_heart=💜 yellow_heart=💛
-    point_right=👉 handshake=🤝 brain=🧠 hourglass=⌛ calendar=📅 chart_with_upwards_trend=📈
-    trophy=🏆 sos=🆘 seedling=🌱
-"""
 EXTERNAL: Final = " (external)"
 """Follows the name of somebody from outside."""
 
-_SIGNS: Final = dict(pair.split("=") for pair in _EMOJI.split())
 _TONES: Final = {f"skin-tone-{number}": chr(0x1F3FB + number - 2) for number in range(2, 7)}
 
 
 @dataclass(frozen=True)
 class Directory:
-    """With ``signs`` an emoji is its sign alone where it has one here, as in a mail."""
+    """With ``signs`` an emoji is its sign alone where it has one, as in a mail."""
 
     people: Mapping[str, str] = field(default_factory=dict)
     channels: Mapping[str, str] = field(default_factory=dict)
@@ -92,8 +80,10 @@ async def load(tables: Tables, slack_name: str = "") -> Directory:
     return Directory.of_rows(await tables.users.all(), await tables.channels.all(), name)
 
 
+@lru_cache(1_000)
 def emoji_sign(name: str) -> str:
-    """The sign of an emoji that is often used, with its skin tone; "" for another one."""
+    """The sign of an emoji, with its skin tone; "" for one that a workspace made itself."""
     base, _, tone = name.partition("::")
-    sign = _SIGNS.get(base, "")
-    return sign + _TONES.get(tone, "") if sign else ""
+    called = f":{base.replace('-', '_')}:"
+    sign = emojize(called, language="alias")
+    return "" if sign == called else sign + _TONES.get(tone, "")
