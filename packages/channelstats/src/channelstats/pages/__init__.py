@@ -1,26 +1,28 @@
-"""The numbers that the dashboard and the reports show.
+"""What the dashboard and the reports show.
 
-Rule: a view is a pure function of what was read for a choice of days; people, channels and emoji
-are IDs in it until a page names them.
+Rule: a page is a list of queries, a pure function of what was read for a choice of days; people,
+channels and emoji are IDs in it until a layout names them.
 
-    model         a page before it has a form: what views, reports and digests are
-    page_bytes    pages as bytes
-    loading       what the views of a choice of days are made of, in it and in the days before, and
-                  what must not be shown of it
-    figures       the catalogue of figures: what each is called and means, how it is measured
-    components    tiles, lines and tables of them
-    ranking       channels and people as tables of metrics
-    goals         goals and alerts: bounds for the tiles of views
-    queue         what is to be done first, with the reason
-    marked        a page as it is shown: its items as they were marked and assigned
-    team          the team beside all others
-    date_notes    what somebody noted on dates, in charts and tables
-    registry      the page of every view, by its name
+    model            a page before it has a form: what views, reports and digests are
+    page_bytes       pages as bytes
+    loading          what the pages of a choice of days are made of, in it and in the days before,
+                     and what must not be shown of it
+    small_groups     which groups are too small to hide in
+    components       tiles, lines and tables of metrics
+    ranking          channels and people as tables of metrics
+    goals            goals and alerts: bounds for the tiles of pages
+    queue            what is to be done first, with the reason
+    marked           a page as it is shown: its items as they were marked and assigned
+    team             the team beside all others
+    date_notes       what somebody noted on dates, in charts and tables
+    registry         the page of every view, by its name
     overview (and volume), todo, hours, channels, people, threads, reactions, network, newcomers:
-                  one view each; newcomers also lists the people that its numbers count
-    person, channel: the views of one of them
-    messages      the messages that something counts
-    summary       what happened, in a few sentences
-    reports       every report by its kind: views on one sheet
-    digest        the same in a few sentences, and what to do
+                     one view each; newcomers also lists the people that its numbers count
+    person, channel  the views of one of them
+    messages         the messages that something counts
+    summary          what happened, in a few sentences
+    reports          every report by its kind: pages on one sheet
+    digest           the same in a few sentences, and what to do
+    document         everything of a period as JSON
+    stored_document  the same, as it was kept
 """
