@@ -141,7 +141,7 @@ MECHANISMS = {
             "autopush.net.tcp": "connections of HTTP/2, whose requests cost less, and of nodes",
             "autopush.testing.client": "blocking, in the thread of a test",
             "autopush.testing.user_agents": "a WebSocket, as a user agent's",
-            "channelstats.slack.transport": "slack_sdk brings aiohttp",
+            "channelstats.slack.client": "slack_sdk brings aiohttp",
             "channelstats.sending.push_sender": "the same aiohttp",
             "keytables.dynamodb.connections": "the base layer knows no service; DynamoDB alone",
         },
@@ -160,7 +160,6 @@ MECHANISMS = {
             "autopush.limits": "",
             "autopush.jobs": "paces what may wait, and slows down with the store",
             "autopush.telemetry.logs": "counts what it leaves out, for the next line",
-            "channelstats.slack.rate_limits": "the other service; Slack says how long to wait",
         },
     ),
     "list of checks": Mechanism(

@@ -34,12 +34,12 @@ async def example(taken_in: Path, tmp_path: Path) -> AsyncIterator[House]:
 
 
 @pytest.fixture(scope="session")
-def slack_process() -> Iterator[Slack]:
+def fake_slack() -> Iterator[Slack]:
     with running_slack() as running:
         yield running
 
 
 @pytest.fixture
-def slack(slack_process: Slack) -> Slack:
+def slack(fake_slack: Slack) -> Slack:
     """A fake Slack with a clock of its own for whoever waits."""
-    return Slack(slack_process.url)
+    return Slack(fake_slack.url, fake_slack.server)

@@ -98,3 +98,14 @@ async def smtp_server(folder: Path, *, is_tls: bool = False) -> AsyncIterator[Sm
     tls = context if is_tls else None
     async with stream_server(found.serve, tls=tls) as (_, found.port):
         yield found
+
+
+def smtp_settings(server: SmtpServer, data: Path) -> dict[str, str]:
+    """Settings that hand mail to that server."""
+    return {
+        "data": str(data),
+        "mail_server": server.url,
+        "mail_from": "stats@example.com",
+        "mail_ca_file": str(server.ca_file),
+        "dashboard_url": "https://stats.example.com/",
+    }

@@ -8,7 +8,7 @@ import asyncio
 import base64
 import json
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -60,14 +60,15 @@ class Browser:
 
 @dataclass
 class PushService:
-    """``answers`` by endpoint; ``gate``: requests wait for it before they are answered."""
+    """``answers`` by endpoint; for each request ``on_request`` is called, and ``gate`` is waited
+    for before it is answered.
+    """
 
     origin: str
     browsers: dict[str, Browser] = field(default_factory=dict)
     answers: dict[str, list[Answer]] = field(default_factory=dict)
+    on_request: Callable[[], object] = lambda: None
     gate: asyncio.Event | None = None
-    at_once: int = 0
-    most_at_once: int = 0
     requests: int = 0
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -82,12 +83,10 @@ class PushService:
         endpoint = f"{self.origin}{request.path}"
         body = await request.read()
         self.requests += 1
-        self.at_once += 1
-        self.most_at_once = max(self.most_at_once, self.at_once)
+        self.on_request()
         self.arrived.set()
         if self.gate is not None:
             await self.gate.wait()
-        self.at_once -= 1
         waiting = self.answers[endpoint]
         answer = waiting.pop(0) if waiting else 201
         status, headers = (answer, {}) if isinstance(answer, int) else answer

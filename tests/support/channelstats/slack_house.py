@@ -1,10 +1,6 @@
 """The fake Slack from the side of tests: started, told what to serve, and synced from."""
 
 import copy
-import json
-import subprocess
-import sys
-import urllib.request
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -15,13 +11,12 @@ from channelstats.ingest.runs import OnEvent, SyncOptions, SyncResult, ignore_ev
 from channelstats.ingest.sync import ALL, Part, Sync
 from channelstats.slack.client import SlackClient
 from channelstats.slack.rate_limits import AppKind
-from channelstats.slack.transport import SdkTransport
 from channelstats.slack.web_api import WebApi
-from support.channelstats.fake_slack import TOKEN, Fault, Served, as_json
+from support.channelstats.fake_slack import TOKEN, FakeSlack, Fault, Served, serving
 from support.channelstats.house import House
 from support.channelstats.workspace import Raw, Workspace
 from support.clocks import ManualClock
-from support.paths import TESTS
+from support.event_loops import LoopThread
 
 EVERYTHING = SyncOptions(max_age=20_000, refetch=20_000)
 
@@ -46,49 +41,50 @@ class Slack:
     """The fake Slack, running."""
 
     url: str
+    server: FakeSlack = field(default_factory=FakeSlack)
     waits: Waits = field(default_factory=Waits)
 
     def serve(self, workspace: Workspace, *faults: Fault, **options: Any) -> None:
         """Serve a workspace (of `consistent`) from now on, and fail as told."""
-        served = Served(
-            users=workspace.users,
-            channels=[_listed(channel) for channel in workspace.channels],
-            members={channel["id"]: channel.get("members", []) for channel in workspace.channels},
-            messages={
-                cid: [_of_api(raw) for raw in raws] for cid, raws in workspace.messages.items()
-            },
-            **options,
+        channels, messages = copy.deepcopy((workspace.channels, workspace.messages))
+        self.server.serve(
+            Served(
+                users=copy.deepcopy(workspace.users),
+                channels=[_listed(channel) for channel in channels],
+                members={channel["id"]: channel.get("members", []) for channel in channels},
+                messages={cid: [_of_api(raw) for raw in raws] for cid, raws in messages.items()},
+                faults=[copy.copy(fault) for fault in faults],
+                **options,
+            )
         )
-        body = as_json(served) | {"faults": [vars(fault) for fault in faults]}
-        self._control(json.dumps(body).encode())
 
     def calls(self, method: str = "") -> list[Raw]:
         """The parameters of the calls since the workspace was served."""
-        return [asked for name, asked in self._control(None)["calls"] if method in ("", name)]
+        return [params for name, params in self.server.calls if method in ("", name)]
 
     def methods(self) -> list[str]:
-        return [name for name, _ in self._control(None)["calls"]]
+        return [name for name, _ in self.server.calls]
 
-    def told(self) -> Any:
-        """Everything the server has: `calls`, `messages`, `channels`, `members`, `files`."""
-        return self._control(None)
+    @property
+    def messages(self) -> dict[str, list[Raw]]:
+        """Those of each channel, posted ones among them."""
+        return self.server.served.messages
 
     def wait_for(self, method: str, calls: int) -> None:
         """Wait until a method was called so often."""
-        self._control(None, f"?until={method}&calls={calls}")
+        with self.server.called:
+            assert self.server.called.wait_for(lambda: self.methods().count(method) >= calls, 60)
 
-    def _control(self, body: bytes | None, query: str = "") -> Any:
-        url = f"{self.url}/control{query}"
-        with urllib.request.urlopen(url, data=body, timeout=60) as answer:
-            return json.load(answer)
+    def client(self, token: str = TOKEN, kind: AppKind = AppKind.INTERNAL) -> SlackClient:
+        url, clock, sleep = f"{self.url}/api/", self.waits.clock, self.waits.sleep
+        return SlackClient(token=token, kind=kind, base_url=url, clock=clock, sleep=sleep)
 
     @asynccontextmanager
     async def api(
         self, token: str = TOKEN, kind: AppKind = AppKind.INTERNAL
     ) -> AsyncIterator[WebApi]:
-        waits = self.waits
-        async with SdkTransport.open(token, base_url=f"{self.url}/api/") as transport:
-            yield WebApi(SlackClient(transport, kind, clock=waits.clock, sleep=waits.sleep))
+        async with self.client(token, kind) as client:
+            yield WebApi(client)
 
     async def sync(
         self,
@@ -118,20 +114,11 @@ class Slack:
 
 @contextmanager
 def running_slack() -> Iterator[Slack]:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "support.channelstats.fake_slack"],
-        cwd=TESTS,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    try:
-        yield Slack(f"http://127.0.0.1:{int(process.stdout.readline())}")
-    finally:
-        process.stdin.close()
-        process.stdout.close()
-        process.wait(30)
+    server = FakeSlack()
+    with LoopThread() as loop:
+        running = serving(server)
+        yield Slack(loop.run(running.__aenter__()), server)
+        loop.run(running.__aexit__(None, None, None))
 
 
 def _listed(channel: Raw) -> Raw:

@@ -6,7 +6,6 @@ import pytest
 
 from channelstats.commands import DONE, NOT_DONE
 from support.channelstats.called import Capture, called
-from support.channelstats.desk import blocks_in
 from support.channelstats.fake_slack import TOKEN, Fault
 from support.channelstats.house import NOW
 from support.channelstats.slack_house import Slack
@@ -39,7 +38,7 @@ def test_a_report_goes_to_its_place_or_where_it_is_told_to(
     assert send(there, *asked) == DONE
     found = capfd.readouterr()
     assert (found.out, found.err) == ("", f"{says}\n")
-    told = there.told()["messages"]
+    told = there.messages
     assert [raw for raw in told[cid] if "blocks" in raw]
     assert len(there.calls(POST)) == 1
 
@@ -77,9 +76,7 @@ def test_a_second_run_sends_nothing_but_on_purpose(there: Slack, capfd: Capture)
 
 def test_the_page_goes_into_the_thread(there: Slack) -> None:
     assert send(there, "global", "--attach", "html") == DONE
-    told = there.told()
-    [file] = told["files"].values()
-    [message] = told["messages"]["CSTATS"]
+    [file], [message] = there.server.files.values(), there.messages["CSTATS"]
     assert file["name"] == "global.html"
     assert file["title"] == ("Workspace report: Sunday 10 March 2024 to Saturday 16 March 2024")
     assert "<!doctype html>" in file["text"].lower()
@@ -109,7 +106,7 @@ def test_the_folder_that_is_set_is_the_one_that_is_written_to(
 def test_the_reports_say_where_to_ask_and_how_to_stop(there: Slack) -> None:
     assert send(there, "user", "@bob") == DONE
     assert send(there, "channel", "dev") == DONE
-    user, channel = (str(blocks_in([asked])) for asked in there.calls(POST))
+    user, channel = (str(asked["blocks"]) for asked in there.calls(POST))
     assert "You get this because you are in <#COPTIN|optin>. Leave it" in user
     assert "Questions about this report? Ask in <#CHELP|help>." in user
     assert "Questions about this report? Ask in <#CHELP|help>." in channel

@@ -7,7 +7,6 @@ import pytest
 
 from channelstats.commands import DONE, NOT_DONE, WITH_PROBLEMS
 from support.channelstats.called import Capture, called, error_lines
-from support.channelstats.desk import blocks_in
 from support.channelstats.fake_slack import Fault
 from support.channelstats.house import NOW
 from support.channelstats.slack_house import Slack, consistent
@@ -34,15 +33,30 @@ def weekly(slack: Slack, *arguments: str, week: Sequence[str] = WEEK, now: float
 
 def places(slack: Slack) -> list[str]:
     """Where messages were posted that Slack took, in the order of IDs."""
-    found = slack.told()["messages"]
+    found = slack.messages
     return sorted(cid for cid, raws in found.items() for raw in raws if raw.get("user") == "USTATS")
 
 
-def test_every_report_goes_to_its_place(there: Slack, capfd: Capture) -> None:
+def test_every_report_goes_to_its_place_with_links_and_topics(there: Slack, capfd: Capture) -> None:
     assert weekly(there) == DONE
     assert error_lines(capfd) == [f"{words}: sent" for words in EVERYTHING]
     everywhere = ["CBRIEF", "CDEVSTATS", "CGENERALSTATS", "CLINKS", "CLINKS", "CSTATS"]
     assert places(there) == [*everywhere, "DALICE", "DBOB"]
+
+    link = there.messages["CDEVSTATS"][0]["ts"].replace(".", "")
+    first, second = [raw["blocks"][0]["text"]["text"] for raw in there.messages["CLINKS"]]
+    assert first == (
+        f"<https://example.slack.com/archives/CDEVSTATS/p{link}|The report> on <#CDEV>, "
+        "Sunday 10 March 2024 to Saturday 16 March 2024"
+    )
+    assert "on <#CGEN>" in second
+
+    # A topic is set where it differs, and nobody stays who was not there.
+    assert there.calls("conversations.setTopic") == [
+        {"channel": "CDEVSTATS", "topic": "Weekly reports on dev"}
+    ]
+    moves = [method for method in there.methods() if method.endswith((".join", ".leave"))]
+    assert moves == ["conversations.join", "conversations.leave"]
 
 
 def test_the_last_whole_week_is_the_one_that_is_sent(there: Slack, capfd: Capture) -> None:
@@ -82,7 +96,15 @@ def test_without_messages_it_says_where_they_come_from(
     )
 
 
-def test_a_second_run_sends_nothing(there: Slack, capfd: Capture) -> None:
+def test_a_dry_run_touches_nothing_and_a_second_run_sends_nothing(
+    there: Slack, capfd: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.delenv("CHANNELSTATS_READ_TOKEN")
+        assert weekly(there, "--dry-run") == DONE
+    assert capfd.readouterr() == ("".join(f"{line}\n" for line in [*EVERYTHING, LINKS]), "")
+    assert there.methods() == []
+
     assert weekly(there) == DONE
     posts = len(there.calls(POST))
     capfd.readouterr()
@@ -103,17 +125,6 @@ def test_a_long_wait_is_told(there: Slack, capfd: Capture) -> None:
     assert error_lines(capfd) == [waited, *(f"{words}: sent" for words in EVERYTHING)]
 
 
-def test_a_dry_run_touches_nothing_at_all(
-    there: Slack, capfd: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("CHANNELSTATS_READ_TOKEN")
-    assert weekly(there, "--dry-run") == DONE
-    found = capfd.readouterr()
-    assert found.out.splitlines() == [*EVERYTHING, LINKS]
-    assert found.err == ""
-    assert there.methods() == []
-
-
 def test_goals_and_alerts_are_one_message_in_the_channel_of_the_weekly_report(
     there: Slack, capfd: Capture
 ) -> None:
@@ -125,42 +136,16 @@ def test_goals_and_alerts_are_one_message_in_the_channel_of_the_weekly_report(
     assert "goals and alerts to #stats" in capfd.readouterr().out.splitlines()
     assert weekly(there, *bounds) == DONE
     assert error_lines(capfd)[-1] == "goals and alerts: sent"
-    [block] = blocks_in(there.told()["messages"]["CSTATS"][-1:])
+    [block] = there.messages["CSTATS"][-1]["blocks"]
     title, alert, *goals = block["text"]["text"].splitlines()
     assert title.startswith("*Goals and alerts, Sunday 10 March 2024 to Saturday 16 March")
     assert alert.startswith("Messages: ")
     assert alert.endswith(" (alert: more than 5)")
     assert [line.rpartition(", ")[2] for line in goals] == ["not met)", "met)"]
-    assert weekly(there, *bounds) == DONE
-    assert error_lines(capfd) == ["nothing left to send for the week of 2024-03-10"]
-
-
-def test_without_a_goal_an_alert_that_is_none_posts_nothing(there: Slack, capfd: Capture) -> None:
-    assert weekly(there, "--alerts", "people.messages > 5000") == DONE
-    assert error_lines(capfd) == [f"{words}: sent" for words in EVERYTHING]
-
-
-def test_links_to_channel_reports_are_posted_where_they_are_asked_for(there: Slack) -> None:
-    assert weekly(there) == DONE
-    told = there.told()["messages"]
-    link = told["CDEVSTATS"][0]["ts"].replace(".", "")
-    [first, second] = [block["text"]["text"] for block in blocks_in(told["CLINKS"])]
-    assert first == (
-        f"<https://example.slack.com/archives/CDEVSTATS/p{link}|The report> on <#CDEV>, "
-        "Sunday 10 March 2024 to Saturday 16 March 2024"
-    )
-    assert "on <#CGEN>" in second
-
-
-def test_a_topic_is_set_where_it_differs_and_nobody_stays_who_was_not_there(there: Slack) -> None:
-    assert weekly(there) == DONE
-    assert there.calls("conversations.setTopic") == [
-        {"channel": "CDEVSTATS", "topic": "Weekly reports on dev"}
-    ]
-    moves = [method for method in there.methods() if method.endswith((".join", ".leave"))]
-    assert moves == ["conversations.join", "conversations.leave"]
-    assert weekly(there, "--week", "2024-03-05", week=()) == DONE
-    assert len(there.calls("conversations.setTopic")) == 1
+    silent = ("--alerts", "people.messages > 5000")
+    for flags in (bounds, silent):
+        assert weekly(there, *flags) == DONE
+        assert error_lines(capfd) == ["nothing left to send for the week of 2024-03-10"]
 
 
 def test_whoever_was_a_member_before_stays_one(connected: Slack, tmp_path: Path) -> None:
@@ -174,27 +159,18 @@ def test_whoever_was_a_member_before_stays_one(connected: Slack, tmp_path: Path)
     assert "conversations.join" not in connected.methods()
 
 
-@pytest.mark.parametrize(
-    ("code", "says"),
-    [
-        ("not_in_channel", "the app is not in it; invite it, or give it the scope"),
-        ("is_archived", "the channel is archived"),
-        ("channel_not_found", "there is no such channel"),
-    ],
-)
-def test_a_report_that_fails_costs_itself_alone(
-    there: Slack, capfd: Capture, code: str, says: str
-) -> None:
-    open_for_business(there, Fault("error", code, method=POST, channel="CDEVSTATS"))
+def test_a_report_that_fails_costs_itself_alone(there: Slack, capfd: Capture) -> None:
+    gone = Fault("error", "channel_not_found", method=POST, channel="CDEVSTATS")
+    open_for_business(there, gone)
     assert weekly(there) == WITH_PROBLEMS
     lines = error_lines(capfd)
     [failed] = [line for line in lines if line.startswith("channelstats: ")]
-    assert failed.startswith(f"channelstats: report on #dev to #dev-stats: {POST}: {code}: {says}")
+    assert failed.startswith(f"channelstats: report on #dev to #dev-stats: {POST}: channel_not_fo")
     assert len(lines) == len(EVERYTHING)
 
     assert weekly(there) == DONE
     assert error_lines(capfd) == ["report on #dev to #dev-stats: sent"]
-    assert len(there.told()["messages"]["CLINKS"]) == 2
+    assert len(there.messages["CLINKS"]) == 2
 
 
 def test_who_gets_a_report_is_what_slack_says_now(connected: Slack, tmp_path: Path) -> None:
@@ -251,14 +227,15 @@ def test_what_is_private_goes_to_no_public_place(
     assert "#dev" not in capfd.readouterr().out
 
 
-@pytest.mark.parametrize("name", ["report_channel", "channel_stats", "optin_channel"])
-def test_a_setting_that_means_nothing_is_named_and_the_rest_goes_out(
-    there: Slack, capfd: Capture, name: str
+def test_settings_that_mean_nothing_are_named_and_the_rest_goes_out(
+    there: Slack, capfd: Capture
 ) -> None:
-    flag = f"--{name.replace('_', '-')}"
-    assert weekly(there, flag, "nowhere") == WITH_PROBLEMS
+    names = ("--report-channel", "--channel-stats", "--optin-channel")
+    flags = [word for name in names for word in (name, f"no{name}")]
+    assert weekly(there, *flags) == WITH_PROBLEMS
     lines = error_lines(capfd)
-    assert "there is no channel 'nowhere'" in lines[0]
+    for name in names:
+        assert f"there is no channel 'no{name}'" in "\n".join(lines[:3])
     assert "brief report to #brief: sent" in lines
 
 
@@ -293,34 +270,22 @@ def test_a_week_that_was_not_read_to_its_end_is_not_sent(there: Slack, capfd: Ca
 
 
 @pytest.mark.parametrize(
-    ("fault", "says"),
+    ("code", "says"),
     [
-        (Fault("error", "token_revoked", method=POST, after=2, times=-1), "the token was revoked"),
-        (
-            Fault(
-                "error",
-                "missing_scope",
-                method=POST,
-                after=2,
-                times=-1,
-                more={"needed": "chat:write"},
-            ),
-            "nothing can be sent without the scope chat:write",
-        ),
+        ("token_revoked", "the token was revoked"),
+        ("missing_scope", "nothing can be sent without the scope chat:write"),
     ],
 )
 def test_where_nothing_can_be_sent_any_more_it_stops(
-    there: Slack, capfd: Capture, fault: Fault, says: str
+    there: Slack, capfd: Capture, code: str, says: str
 ) -> None:
-    open_for_business(there, fault)
+    more = {"needed": "chat:write"}
+    open_for_business(there, Fault("error", code, method=POST, after=2, times=-1, more=more))
     assert weekly(there) == NOT_DONE
-    lines = error_lines(capfd)
-    assert lines[-1].startswith("channelstats: stopped: ")
-    assert says in lines[-1]
+    last = error_lines(capfd)[-1]
+    assert last.startswith("channelstats: stopped: ")
+    assert says in last
     assert len(there.calls(POST)) == 3
-    open_for_business(there)
-    assert weekly(there) == DONE
-    assert places(there)[0] == "CDEVSTATS"
 
 
 def test_a_scope_that_is_beside_the_point_is_missed_once(there: Slack, capfd: Capture) -> None:

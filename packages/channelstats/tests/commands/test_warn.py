@@ -18,7 +18,7 @@ def warn(slack: Slack, *flags: str) -> int:
 
 
 def posted(slack: Slack) -> list[str]:
-    return [raw["text"] for raw in slack.told()["messages"]["CSTATS"] if raw["user"] == "USTATS"]
+    return [raw["text"] for raw in slack.messages["CSTATS"] if raw["user"] == "USTATS"]
 
 
 @pytest.mark.slow

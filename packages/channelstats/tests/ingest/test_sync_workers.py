@@ -8,9 +8,8 @@ import pytest
 from channelstats.counting import Counting
 from channelstats.ingest.runs import Event, OnEvent, StepProgress, SyncOptions, ignore_event
 from channelstats.ingest.sync import Part, Sync
-from channelstats.slack.client import ListingPage
 from channelstats.slack.objects import HistoryMessage, ListedChannel, SlackUser
-from channelstats.slack.web_api import WebApi
+from channelstats.slack.web_api import ListingPage, WebApi
 from support.channelstats.house import House
 from support.channelstats.small_workspace import at
 from support.clocks import ManualClock

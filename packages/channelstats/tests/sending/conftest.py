@@ -9,12 +9,19 @@ import pytest
 from channelstats.ingest.export_import import ImportOptions
 from channelstats.settings import Settings, load
 from support.channelstats.house import EXAMPLE, make_store
+from support.channelstats.mail_server import SmtpServer, smtp_server
 from support.channelstats.push_service import PushService, push_service
 
 
 @pytest.fixture
 async def service() -> AsyncIterator[PushService]:
     async with push_service() as running:
+        yield running
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[SmtpServer]:
+    async with smtp_server(tmp_path) as running:
         yield running
 
 

@@ -1,313 +1,362 @@
-"""Everybody who waits for a week is told of it once."""
+"""Everybody who waits for a week is told of it once, also of what is sure before its end."""
 
 import asyncio
-import base64
-import json
+import logging
 from dataclasses import dataclass, field, replace
 from datetime import date
-from typing import Any
+from pathlib import Path
 
 import pytest
 
 from channelstats.facts import Period
 from channelstats.pages.goals import parse_bound
-from channelstats.pages.reports import ReportData, load_report_data
-from channelstats.sending import announcing
+from channelstats.processes import running
 from channelstats.sending.announcing import (
+    CHECK_EVERY,
     GIVEN_UP,
-    LONGEST_PAUSE,
-    SHORTEST_PAUSE,
-    WHOLE_RUN,
+    LONGEST_RUN,
+    RETRY_AFTER,
     Announcer,
     AnnounceResult,
 )
-from channelstats.sending.delivery import ATTEMPTS, LONGEST_WAIT
-from channelstats.sending.push_sender import DEFAULT_CONTACT, vapid_key
-from channelstats.settings import Settings
+from channelstats.sending.mail import mail_server, mail_subscription
+from channelstats.sending.push_sender import vapid_key
+from channelstats.sending.week_messages import sure_lines
+from channelstats.settings import Settings, load
 from channelstats.tables.subscriptions import HELD, Subscription
 from support.channelstats.house import NOW, UTC, House
+from support.channelstats.mail_server import PASSWORD, SmtpServer, smtp_settings
 from support.channelstats.push_service import Answer, Browser, PushService
+from support.channelstats.small_workspace import workspace
+from support.channelstats.workspace import write_zip
 from support.clocks import ManualClock
 
-pytestmark = pytest.mark.slow
-
-WEEK_1, WEEK_2 = (Period(date(2024, 3, day), 7, UTC) for day in (3, 10))
+WEEK_1, WEEK_2, WEEK_3 = (Period(date(2024, 3, day), 7, UTC) for day in (3, 10, 17))
 EMPTY_WEEK = Period(date(2024, 5, 5), 7, UTC)
 KNEW = WEEK_1.start.isoformat()
+ANNA = mail_subscription("anna@example.org")
 
 
 @dataclass
-class Desk:
+class Office:
     """A dashboard at the worked example, its push service, and a clock that sleeping moves."""
 
     house: House
     service: PushService
     settings: Settings
     clock: ManualClock = field(default_factory=lambda: ManualClock(NOW))
-    slept: list[float] = field(default_factory=list)
-
-    async def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        self.clock.advance(seconds)
 
     async def subscribed(self, *answers: Answer, announced: str = KNEW) -> Browser:
         browser = self.service.browser(*answers)
-        await self.add(browser, announced=announced)
+        await self.add(browser, announced)
         return browser
 
-    async def add(self, browser: Browser, announced: str = KNEW, vapid: str | None = None) -> None:
-        key = vapid_key(self.settings.folder).public if vapid is None else vapid
+    async def add(self, browser: Browser, announced: str = KNEW, vapid: str = "") -> None:
+        key = vapid or vapid_key(self.settings.folder).public
         subscription = browser.subscription(announced=announced, vapid=key)
         await self.house.tables.subscriptions.add(subscription)
 
+    def announcer(self) -> Announcer:
+        server = mail_server(self.settings, {"CHANNELSTATS_MAIL_PASSWORD": PASSWORD})
+        return Announcer(self.house.tables, self.settings, clock=self.clock, mail_server=server)
+
     async def announce(self, week: Period = WEEK_2, *, dry_run: bool = False) -> AnnounceResult:
-        tables, clock, sleep = self.house.tables, self.clock, self.sleep
-        announcer = Announcer(tables, self.settings, clock=clock, sleep=sleep)
-        return await announcer.announce(week, dry_run=dry_run)
+        return await self.announcer().announce(week, dry_run=dry_run)
 
-    async def stored(self, browser: Browser) -> Subscription:
-        every = await self.house.tables.subscriptions.all()
-        [found] = [one for one in every if one.endpoint == browser.endpoint]
-        return found
+    async def stored(self) -> list[Subscription]:
+        return await self.house.tables.subscriptions.all()
 
-    async def count(self) -> int:
-        return len(await self.house.tables.subscriptions.all())
+    async def take_in_more(self, folder: Path) -> None:
+        """Import a message of 2024-03-18: the second week is read to its end then."""
+        more = workspace(dev=[])
+        after = {"type": "message", "user": "UBOB", "ts": "1710720000.000100", "text": "news"}
+        more.messages["CDEV"] = [after]
+        await self.house.take_in(write_zip(more.files(), folder / "more.zip"))
 
 
 @pytest.fixture
-def desk(example: House, service: PushService, settings: Settings) -> Desk:
-    return Desk(example, service, settings)
+def office(example: House, service: PushService, settings: Settings) -> Office:
+    return Office(example, service, settings)
 
 
-async def test_whoever_waits_is_told_once(desk: Desk) -> None:
-    browsers = [await desk.subscribed() for _ in range(20)]
-    assert await desk.announce() == AnnounceResult(notified=20)
-    assert await desk.announce() == AnnounceResult(knew=20)
+# ── a week ───────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_whoever_waits_is_told_once(office: Office) -> None:
+    browsers = [await office.subscribed() for _ in range(20)]
+    assert await office.announce() == AnnounceResult(notified=20)
+    assert await office.announce() == AnnounceResult(knew=20)
     for browser in browsers:
         assert [told["url"] for told in browser.got] == ["/report?from=2024-03-10&to=2024-03-16"]
         assert "8 messages (+60%) by 3 people" in browser.got[0]["body"]
-        assert (await desk.stored(browser)).announced == "2024-03-10"
+    assert {one.announced for one in await office.stored()} == {"2024-03-10"}
 
 
-@pytest.mark.parametrize(
-    ("knows", "expected"),
-    [("2024-03-10", AnnounceResult(knew=1)), ("", AnnounceResult(notified=1))],
-)
 async def test_a_week_is_told_to_who_knows_of_none_and_not_to_who_knows_a_later_one(
-    desk: Desk, knows: str, expected: AnnounceResult
+    office: Office,
 ) -> None:
-    browser = await desk.subscribed(announced=knows)
-    assert await desk.announce(WEEK_1) == expected
-    assert len(browser.got) == expected.notified
+    await office.subscribed(announced="2024-03-10")
+    browser = await office.subscribed(announced="")
+    assert await office.announce(WEEK_1) == AnnounceResult(notified=1, knew=1)
+    assert len(browser.got) == 1
 
 
-async def test_where_nobody_waits_nothing_is_made(desk: Desk) -> None:
-    await desk.add(desk.service.browser(), announced="2024-03-10", vapid="key")
-    await desk.announce()
-    assert await desk.house.items("ReportStore") == {}
-    assert not desk.settings.folder.exists()
+async def test_where_nobody_waits_nothing_is_made(office: Office) -> None:
+    await office.add(office.service.browser(), announced="2024-03-10", vapid="key")
+    await office.announce()
+    assert await office.house.items("ReportStore") == {}
+    assert not office.settings.folder.exists()
 
 
-async def test_of_a_silent_week_nobody_is_told(desk: Desk) -> None:
-    browser = await desk.subscribed()
-    told = await desk.announce(EMPTY_WEEK)
-    assert told.is_empty_week
+async def test_of_a_silent_week_nobody_is_told(office: Office) -> None:
+    browser = await office.subscribed()
+    told = await office.announce(EMPTY_WEEK)
     assert str(told) == "there were no messages in this week: nobody is notified"
     assert browser.got == []
-    assert (await desk.stored(browser)).announced == KNEW
+    assert await office.announce() == AnnounceResult(notified=1)
 
 
-async def test_a_dry_run_counts_and_sends_nothing(desk: Desk) -> None:
-    browser = await desk.subscribed()
-    before = await desk.stored(browser)
-    told = await desk.announce(dry_run=True)
-    assert str(told) == "1 subscriber would be notified"
+async def test_a_dry_run_counts_and_sends_nothing(office: Office) -> None:
+    browser = await office.subscribed()
+    before = await office.stored()
+    assert str(await office.announce(dry_run=True)) == "1 subscriber would be notified"
     assert browser.got == []
-    assert await desk.stored(browser) == before
-    assert await desk.announce() == AnnounceResult(notified=1)
+    assert await office.stored() == before
 
 
-async def test_nothing_is_sent_with_a_key_that_was_not_subscribed_with(desk: Desk) -> None:
-    browser = desk.service.browser()
-    await desk.add(browser, vapid="key of another data folder")
-    told = await desk.announce()
+async def test_nothing_is_sent_with_a_key_that_was_not_subscribed_with(office: Office) -> None:
+    await office.add(office.service.browser(), vapid="key of another data folder")
+    told = await office.announce()
     assert told == AnnounceResult(left=1, foreign=1)
     assert "is this the dashboard's data folder?" in str(told)
-    assert desk.service.requests == 0
-    assert await desk.count() == 1
+    assert (office.service.requests, len(await office.stored())) == (0, 1)
 
 
-@pytest.mark.parametrize("status", [404, 410])
-async def test_a_subscription_that_is_gone_is_removed(desk: Desk, status: int) -> None:
-    await desk.subscribed(status)
-    other = await desk.subscribed()
-    assert await desk.announce() == AnnounceResult(notified=1, removed=1)
-    assert [one.endpoint for one in await desk.house.tables.subscriptions.all()] == [other.endpoint]
+async def test_goals_that_were_not_met_and_alerts_are_in_the_message(office: Office) -> None:
+    browser = await office.subscribed()
+    goals, alerts = (
+        tuple(map(parse_bound, bounds))
+        for bounds in (
+            ("threads.unanswered_share <= 30", "people.posters >= 3"),
+            ("people.messages > 5", "people.messages > 50"),
+        )
+    )
+    office.settings = replace(office.settings, goals=goals, alerts=alerts)
+    await office.announce()
+    _, alert, goal = browser.got[0]["body"].splitlines()
+    assert alert.endswith(": 8 (alert: more than 5)")
+    assert goal.endswith(": 50.0% (goal: at most 30%, not met)")
 
 
-@pytest.mark.parametrize("status", [429, 500, 503])
-async def test_a_busy_push_service_is_asked_again_after_a_while(desk: Desk, status: int) -> None:
-    browser = await desk.subscribed(status, status)
-    assert await desk.announce() == AnnounceResult(notified=1)
-    assert desk.slept == [2, 4]
-    assert len(browser.got) == 1
-    assert (await desk.stored(browser)).failing_since == 0
+# ── what is not taken ────────────────────────────────────────────────────────────────────────────
 
 
-async def test_it_is_asked_again_when_it_said(desk: Desk) -> None:
-    await desk.subscribed((429, {"Retry-After": "17"}), (503, {"Retry-After": "1"}))
-    assert await desk.announce() == AnnounceResult(notified=1)
-    assert desk.slept == [17, 4]
-
-
-async def test_what_stays_busy_is_left_for_the_next_run(desk: Desk) -> None:
-    browser = await desk.subscribed(*[503] * ATTEMPTS)
-    told = await desk.announce()
-    assert told == AnnounceResult(left=1)
-    assert str(told) == "0 subscribers notified, 1 left for later"
-    assert desk.service.requests == ATTEMPTS
-    assert await desk.announce() == AnnounceResult(notified=1)
-    assert len(browser.got) == 1
-
-
-async def test_who_wants_a_long_time_gets_it(desk: Desk) -> None:
-    long = LONGEST_WAIT + 1
-    browser = await desk.subscribed((429, {"Retry-After": str(long)}))
-    assert await desk.announce() == AnnounceResult(left=1)
-    assert desk.slept == []
-    desk.clock.advance(long - 1)
-    assert await desk.announce() == AnnounceResult(left=1)
-    assert desk.service.requests == 1
-    desk.clock.advance(1)
-    assert await desk.announce() == AnnounceResult(notified=1)
-    assert len(browser.got) == 1
-
-
-@pytest.mark.parametrize("status", [302, 400, 401, 403, 413])
-async def test_a_refusal_is_not_argued_with_and_tried_after_an_hour(
-    desk: Desk, status: int
+async def test_what_is_not_taken_is_left_to_the_next_run_and_what_is_gone_is_removed(
+    office: Office,
 ) -> None:
-    browser = await desk.subscribed(status)
-    assert await desk.announce() == AnnounceResult(left=1)
-    assert (desk.service.requests, desk.slept) == (1, [])
-    assert (await desk.stored(browser)).failing_since == int(NOW)
-    desk.clock.advance(SHORTEST_PAUSE - 1)
-    assert await desk.announce() == AnnounceResult(left=1)
-    assert desk.service.requests == 1
-    desk.clock.advance(1)
-    assert await desk.announce() == AnnounceResult(notified=1)
-    assert (await desk.stored(browser)).failing_since == 0
+    nobody = Browser("http://127.0.0.1:1/nobody/listens")
+    await office.add(nobody)
+    refusals = (302, 400, 403, 413, 429, 503)
+    failing = [await office.subscribed(status) for status in refusals]
+    for status in (404, 410):
+        await office.subscribed(status)
+    told = await office.announce()
+    assert told == AnnounceResult(left=7, removed=2)
+    assert str(told) == "0 subscribers notified, 7 left for later, 2 unsubscribed"
+    assert {one.failing_since for one in await office.stored()} == {int(NOW)}
+    assert await office.announce() == AnnounceResult(notified=6, left=1)
+    assert all(len(browser.got) == 1 for browser in failing)
+    since = {one.endpoint: one.failing_since for one in await office.stored()}
+    assert since.pop(nobody.endpoint) == int(NOW)
+    assert set(since.values()) == {0}
 
 
-async def test_the_longer_it_fails_the_longer_are_the_pauses(desk: Desk) -> None:
-    browser = await desk.subscribed(*[403] * 9)
-    pauses = []
-    for _ in range(8):
-        assert await desk.announce() == AnnounceResult(left=1)
-        pauses.append((await desk.stored(browser)).not_before - desk.clock.now)
-        desk.clock.advance(pauses[-1])
-    assert [pause / 3600 for pause in pauses] == [1, 1, 2, 4, 8, 16, 24, 24]
+async def test_what_nothing_comes_through_to_for_a_month_is_given_up(office: Office) -> None:
+    await office.subscribed(403, 403, 403)
+    assert await office.announce() == AnnounceResult(left=1)
+    office.clock.advance(GIVEN_UP - 1)
+    assert await office.announce() == AnnounceResult(left=1)
+    office.clock.advance(1)
+    assert await office.announce() == AnnounceResult(removed=1)
+    assert await office.stored() == []
 
 
-async def test_what_nothing_comes_through_to_for_a_month_is_given_up(desk: Desk) -> None:
-    browser = await desk.subscribed(403, 403, 403)
-    assert await desk.announce() == AnnounceResult(left=1)
-    desk.clock.advance(GIVEN_UP - LONGEST_PAUSE)
-    assert await desk.announce() == AnnounceResult(left=1)
-    assert (await desk.stored(browser)).failing_since == int(NOW)
-    desk.clock.advance(LONGEST_PAUSE)
-    assert await desk.announce() == AnnounceResult(removed=1)
-    assert await desk.count() == 0
+async def test_a_run_ends_and_leaves_the_rest(office: Office) -> None:
+    browsers = [await office.subscribed() for _ in range(30)]
+    office.service.on_request = lambda: office.clock.advance(LONGEST_RUN / 8)
+    told = await office.announce()
+    assert told.notified + told.left == len(browsers)
+    assert 0 < office.service.requests < len(browsers)
 
 
-async def test_one_that_fails_does_not_keep_the_others(desk: Desk) -> None:
-    gone = Browser("http://127.0.0.1:1/nobody/listens")
-    await desk.add(gone)
-    await desk.subscribed(*[500] * 9)
-    browsers = [await desk.subscribed() for _ in range(3)]
-    assert await desk.announce() == AnnounceResult(notified=3, left=2)
-    assert all(len(browser.got) == 1 for browser in browsers)
+# ── several runs ─────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_of_several_runs_at_once_one_tells(desk: Desk) -> None:
-    browsers = [await desk.subscribed() for _ in range(10)]
-    runs = await asyncio.gather(*(desk.announce() for _ in range(4)))
+async def test_of_several_runs_at_once_one_tells(office: Office) -> None:
+    browsers = [await office.subscribed() for _ in range(10)]
+    runs = await asyncio.gather(*(office.announce() for _ in range(4)))
     assert sum(run.notified for run in runs) == 10
     assert all(len(browser.got) == 1 for browser in browsers)
 
 
-async def test_what_a_run_that_died_had_leased_is_told_by_a_later_one(desk: Desk) -> None:
-    browser = await desk.subscribed()
-    subscriptions = desk.house.tables.subscriptions
-    assert await subscriptions.lease_if_due(browser.endpoint, WEEK_2.start, desk.clock)
-    told = await desk.announce()
-    assert told == AnnounceResult(held=1)
-    assert str(told) == "0 subscribers notified, 1 being notified by another run"
+async def test_what_a_run_that_died_would_have_told_is_told_by_a_later_one(office: Office) -> None:
+    browser = await office.subscribed()
+    assert await office.house.tables.subscriptions.lease(office.clock).acquire()
+    told = await office.announce()
+    assert str(told) == "0 subscribers notified, another run is notifying"
     assert browser.got == []
-    desk.clock.advance(HELD)
-    assert await desk.announce() == AnnounceResult(notified=1)
+    office.clock.advance(HELD)
+    assert await office.announce() == AnnounceResult(notified=1)
 
 
-async def test_whoever_unsubscribes_meanwhile_is_not_written_back(desk: Desk) -> None:
-    browser = await desk.subscribed()
-    desk.service.gate = asyncio.Event()
-    run = asyncio.create_task(desk.announce())
-    await desk.service.arrived.wait()
-    await desk.house.tables.subscriptions.remove(browser.endpoint)
-    desk.service.gate.set()
+async def test_a_run_that_was_taken_over_sends_nothing_more(office: Office) -> None:
+    for _ in range(9):
+        await office.subscribed()
+    office.service.gate = asyncio.Event()
+    run = asyncio.create_task(office.announce())
+    await office.service.arrived.wait()
+    office.clock.advance(HELD)
+    assert await office.house.tables.subscriptions.lease(office.clock).acquire()
+    office.service.gate.set()
+    assert (await run).is_busy
+    assert office.service.requests == 8
+
+
+async def test_whoever_unsubscribes_meanwhile_is_not_written_back(office: Office) -> None:
+    browser = await office.subscribed()
+    office.service.gate = asyncio.Event()
+    run = asyncio.create_task(office.announce())
+    await office.service.arrived.wait()
+    await office.house.tables.subscriptions.remove(browser.endpoint)
+    office.service.gate.set()
     await run
-    assert await desk.count() == 0
+    assert await office.stored() == []
 
 
-@pytest.mark.parametrize("contact", ["https://stats.example/contact", ""])
-async def test_the_contact_is_the_operators_else_one_that_push_services_take(
-    desk: Desk, contact: str
+# ── mail ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+async def mailing(office: Office, server: SmtpServer, tmp_path: Path) -> Office:
+    """The office with a mail server, to which one address has subscribed."""
+    bounds = {"goals": "volume.messages <= 5", "alerts": "volume.messages > 7"}
+    office.settings = load({**smtp_settings(server, tmp_path / "data"), **bounds}, {})
+    await office.house.tables.subscriptions.add(ANNA)
+    return office
+
+
+async def test_a_week_is_mailed_once_with_its_goals(mailing: Office, server: SmtpServer) -> None:
+    browser = await mailing.subscribed()
+    assert await mailing.announce() == AnnounceResult(notified=2)
+    assert await mailing.announce() == AnnounceResult(knew=2)
+    [got] = server.got
+    body = got.get_body(("plain",))
+    assert body is not None
+    assert "3 people" in body.get_content()
+    assert "Messages: 8 (goal: at most 5, not met)" in body.get_content()
+    assert "10 to 16 March 2024" in got["Subject"]
+    assert len(browser.got) == 1
+
+
+async def test_an_address_that_is_refused_stays_and_is_tried_again(
+    mailing: Office, server: SmtpServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    desk.settings = replace(desk.settings, push_contact=contact)
-    browser = await desk.subscribed()
-    await desk.announce()
-    claims = browser.headers[0]["Authorization"].split("t=")[1].split(".")[1]
-    told = json.loads(base64.urlsafe_b64decode(f"{claims}=="))["sub"]
-    assert told == (contact or DEFAULT_CONTACT)
-    assert "localhost" not in told
+    server.refuse["RCPT"] = "550 nobody"
+    for _ in range(3):
+        assert await mailing.announce() == AnnounceResult(left=1)
+        mailing.clock.advance(GIVEN_UP)
+    assert "a mail was not taken: the server refused the recipient" in caplog.text
+    del server.refuse["RCPT"]
+    assert await mailing.announce() == AnnounceResult(notified=1)
 
 
-async def test_a_run_ends_and_leaves_the_rest(desk: Desk) -> None:
-    for _ in range(30):
-        await desk.subscribed(*[(503, {"Retry-After": str(LONGEST_WAIT)})] * ATTEMPTS)
-    before = desk.clock.now
-    told = await desk.announce()
-    assert told == AnnounceResult(left=30)
-    assert desk.clock.now - before < WHOLE_RUN + 8 * ATTEMPTS * LONGEST_WAIT
-    assert desk.service.requests < 30 * ATTEMPTS
+async def test_without_a_mail_server_it_is_said(mailing: Office, settings: Settings) -> None:
+    mailing.settings = settings
+    result = await mailing.announce()
+    assert result == AnnounceResult(left=1, without_server=1)
+    assert "mail_server is not set" in str(result)
 
 
-async def test_what_making_the_report_takes_is_not_lost_for_sending(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+# ── what is sure before a week is over ───────────────────────────────────────────────────────────
+
+
+async def test_what_is_sure_is_told_once_in_the_week(mailing: Office, server: SmtpServer) -> None:
+    browser = await mailing.subscribed()
+    lines = await sure_lines(mailing.house.tables, mailing.settings, WEEK_2)
+    goal, alert = lines.values()
+    assert goal == "Messages: 8 (goal: at most 5, not met)"
+    assert alert == "Messages: 8 (alert: more than 7)"
+    first = dict(list(lines.items())[:1])
+    warn = mailing.announcer().warn
+    assert await warn(WEEK_2, {}) == AnnounceResult()
+    for told in (first, lines):
+        assert await warn(WEEK_2, told) == AnnounceResult(notified=2)
+        assert await warn(WEEK_2, told) == AnnounceResult(knew=2)
+    assert [told["body"] for told in browser.got] == [goal, alert]
+    # What still waits at the push service is not replaced by what comes later.
+    assert len({headers["Topic"] for headers in browser.headers}) == 2
+    assert [got["Subject"].partition(": ")[2] for got in server.got] == [goal, alert]
+    assert len({got["Message-ID"] for got in server.got}) == 2
+
+    server.refuse["RCPT"] = "550 no"
+    assert await warn(WEEK_3, lines) == AnnounceResult(notified=1, left=1)
+    assert browser.got[-1]["body"] == f"{goal}\n{alert}"
+    del server.refuse["RCPT"]
+    assert await warn(WEEK_3, lines) == AnnounceResult(notified=1, knew=1)
+    assert server.got[-1]["Subject"] == f"Already sure this week: {goal} and 1 more"
+
+
+# ── as long as the dashboard runs ────────────────────────────────────────────────────────────────
+
+
+async def test_a_week_is_announced_when_it_is_there(office: Office, tmp_path: Path) -> None:
+    browser = await office.subscribed(503)
+    announcer = office.announcer()
+    assert await announcer.check() == AnnounceResult(knew=1)
+    assert await announcer.check() is None
+    await office.take_in_more(tmp_path)
+    lease = office.house.tables.subscriptions.lease(office.clock)
+    assert await lease.acquire()
+    assert await announcer.check() == AnnounceResult(is_busy=True)
+    await lease.release()
+    assert await announcer.check() == AnnounceResult(left=1)
+    assert await announcer.check() == AnnounceResult(notified=1)
+    assert await announcer.check() is None
+    assert len(browser.got) == 1
+
+
+async def test_an_empty_store_is_nothing_to_look_at(empty: House, settings: Settings) -> None:
+    assert await Announcer(empty.tables, settings, clock=ManualClock(NOW)).check() is None
+
+
+async def test_a_fault_is_logged_and_looked_at_again_and_what_is_left_after_an_hour(
+    office: Office, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def loaded(*given: Any, **how: Any) -> ReportData:
-        desk.clock.advance(WHOLE_RUN)
-        return await load_report_data(*given, **how)
+    await office.take_in_more(tmp_path)
+    browser = await office.subscribed(503)
+    key = office.settings.folder / "vapid.pem"
+    good = key.read_bytes()
+    key.write_text("broken")
+    slept, wake = asyncio.Queue[float](), asyncio.Semaphore(0)
 
-    monkeypatch.setattr(announcing, "load_report_data", loaded)
-    await desk.subscribed()
-    assert await desk.announce() == AnnounceResult(notified=1)
+    async def sleep(seconds: float) -> None:
+        slept.put_nowait(seconds)
+        await wake.acquire()
 
-
-async def test_a_lease_lasts_longer_than_all_attempts() -> None:
-    assert ATTEMPTS * 20 + (ATTEMPTS - 1) * LONGEST_WAIT < HELD
-
-
-async def test_goals_that_were_not_met_and_alerts_are_in_the_message(desk: Desk) -> None:
-    browser = await desk.subscribed()
-    desk.settings = replace(
-        desk.settings,
-        goals=tuple(map(parse_bound, ("threads.unanswered_share <= 30", "people.posters >= 3"))),
-        alerts=tuple(map(parse_bound, ("people.messages > 5", "people.messages > 50"))),
-    )
-    await desk.announce()
-    [message] = browser.got
-    body = message["body"].splitlines()
-    assert len(body) == 3
-    assert body[1].endswith(": 8 (alert: more than 5)")
-    assert body[2].endswith(": 50.0% (goal: at most 30%, not met)")
+    announcer = Announcer(office.house.tables, office.settings, clock=office.clock, sleep=sleep)
+    with caplog.at_level(logging.INFO, "channelstats.notifications"):
+        async with running(announcer.run()):
+            pauses = [await slept.get()]
+            key.write_bytes(good)
+            for _ in range(2):
+                wake.release()
+                pauses.append(await slept.get())
+    assert pauses == [CHECK_EVERY, RETRY_AFTER, CHECK_EVERY]
+    fault, *said = [one for one in caplog.records if one.name == "channelstats.notifications"]
+    assert fault.levelno == logging.ERROR
+    assert [record.getMessage() for record in said] == [
+        "0 subscribers notified, 1 left for later",
+        "1 subscriber notified",
+    ]
+    assert browser.endpoint not in caplog.text
+    assert [task for task in asyncio.all_tasks() if "run" in str(task.get_coro())] == []

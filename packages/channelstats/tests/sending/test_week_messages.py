@@ -8,14 +8,10 @@ import msgspec
 import pytest
 
 from channelstats.facts import Options, Period
+from channelstats.pages.goals import Measured, decided, figures, parse_bound
 from channelstats.pages.reports import load_report_data
-from channelstats.sending.announcing import (
-    TITLE,
-    WeekMessage,
-    complete_week,
-    message_of,
-    newest_week,
-)
+from channelstats.sending.announcing import complete_week, newest_week
+from channelstats.sending.week_messages import TITLE, WeekMessage, message_of
 from channelstats.settings import Settings
 from support.channelstats.house import NOW, UTC, House
 from support.clocks import ManualClock
@@ -122,3 +118,29 @@ async def test_nobody_and_nothing_is_named(example: House) -> None:
         assert name.lower() not in text.lower().replace("people", "")
     assert len(text) < 1000
     assert json.loads(text).keys() == {"title", "body", "url"}
+
+
+# ── before the week is over ──────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("bound", "value", "is_alert", "expected"),
+    [
+        ("volume.messages <= 5", 6, False, True),
+        ("volume.messages <= 5", 5, False, False),
+        ("volume.messages < 5", 5, False, True),
+        ("volume.messages >= 100", 6, False, False),  # the week goes on
+        ("threads.unanswered <= 5", 6, False, False),  # they may be answered yet
+        ("threads.unanswered_share <= 5", 6, False, False),
+        ("volume.messages > 5", 6, True, True),
+        ("volume.messages > 5", 5, True, False),
+        ("volume.messages < 5", 4, True, False),
+        ("volume.messages <= 5", None, False, False),
+    ],
+)
+def test_what_is_sure_before_the_end(
+    bound: str, value: float | None, is_alert: bool, expected: bool
+) -> None:
+    parsed, tile = parse_bound(bound), figures()[parse_bound(bound).figure]
+    measured = Measured(parsed, tile.title, tile.kind, value)
+    assert decided(measured, is_alert=is_alert) is expected

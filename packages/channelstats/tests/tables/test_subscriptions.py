@@ -1,9 +1,8 @@
 """A row for each subscribed browser; what is noted about one that is gone is dropped."""
 
-import asyncio
 from datetime import date
 
-from channelstats.tables.subscriptions import HELD, Subscription, announced, failed, id_of
+from channelstats.tables.subscriptions import Subscription, id_of, warned
 from support.channelstats.house import House
 from support.clocks import ManualClock
 
@@ -11,13 +10,9 @@ WEEK, NEXT = date(2024, 3, 10), date(2024, 3, 17)
 ONE = Subscription("https://push.example.com/1", "key", "secret", "vapid", 5, "2024-03-03")
 
 
-async def one(of: House) -> Subscription:
-    [found] = await of.tables.subscriptions.all()
-    return found
-
-
 async def test_a_row_is_known_by_a_digest_of_its_endpoint(empty: House) -> None:
-    assert await empty.tables.subscriptions.add(ONE)
+    subscriptions = empty.tables.subscriptions
+    assert await subscriptions.add(ONE)
     assert await empty.items("Subscription") == {
         id_of(ONE.endpoint): {
             "subscription_id": id_of(ONE.endpoint),
@@ -27,79 +22,49 @@ async def test_a_row_is_known_by_a_digest_of_its_endpoint(empty: House) -> None:
             "vapid": "vapid",
             "created_at": 5,
             "announced": "2024-03-03",
-            "not_before": 0,
             "failing_since": 0,
         }
     }
-    assert await empty.tables.subscriptions.knows(ONE.endpoint)
-    assert await one(empty) == ONE
+    assert await subscriptions.knows(ONE.endpoint)
+    assert await subscriptions.all() == [ONE]
+    assert ONE.waits_for(WEEK)
+    assert not ONE.waits_for(date(2024, 3, 3))
 
 
 async def test_of_a_known_subscription_only_the_keys_are_taken(empty: House) -> None:
     subscriptions = empty.tables.subscriptions
     await subscriptions.add(ONE)
-    assert not await subscriptions.add(
-        Subscription(ONE.endpoint, "key 2", "secret 2", "v 2", 9, "2025")
-    )
-    assert await one(empty) == Subscription(
-        ONE.endpoint, "key 2", "secret 2", "v 2", 5, "2024-03-03"
-    )
+    again = Subscription(ONE.endpoint, "key 2", "secret 2", "v 2", 9, "2025")
+    assert not await subscriptions.add(again)
+    [stored] = await subscriptions.all()
+    assert stored == Subscription(ONE.endpoint, "key 2", "secret 2", "v 2", 5, "2024-03-03")
 
 
-async def test_a_lease_is_one_programs_until_it_is_given_back_or_over(empty: House) -> None:
-    subscriptions, clock = empty.tables.subscriptions, ManualClock(100)
+async def test_what_is_noted_stays_and_brings_no_removed_row_back(empty: House) -> None:
+    subscriptions = empty.tables.subscriptions
     await subscriptions.add(ONE)
-    leases = [subscriptions.lease_if_due(ONE.endpoint, WEEK, clock) for _ in range(3)]
-    [late] = [lease for lease in await asyncio.gather(*leases) if lease is not None]
-    clock.advance(HELD - 1)
-    assert await subscriptions.lease_if_due(ONE.endpoint, WEEK, clock) is None
-    clock.advance(1)
-    lease = await subscriptions.lease_if_due(ONE.endpoint, WEEK, clock)
-    assert lease is not None
-    assert not await late.release(announced(WEEK))  # whose time was over
-    assert await lease.release(failed(450, 402))
-    assert (await one(empty)).not_before == 450
-    assert await subscriptions.lease_if_due(ONE.endpoint, WEEK, ManualClock(449)) is None
-    assert (await one(empty)).waits_for(WEEK)
-    assert (await one(empty)).failing_since == 402
-    assert await subscriptions.lease_if_due(ONE.endpoint, WEEK, ManualClock(450)) is not None
-
-
-async def test_who_was_told_of_a_week_cannot_be_leased_for_it_or_an_earlier_one(
-    empty: House,
-) -> None:
-    subscriptions, clock = empty.tables.subscriptions, ManualClock(100)
-    await subscriptions.add(ONE)
-    lease = await subscriptions.lease_if_due(ONE.endpoint, WEEK, clock)
-    assert lease is not None
-    assert await lease.release(announced(WEEK))
-    assert await one(empty) == Subscription(ONE.endpoint, "key", "secret", "vapid", 5, "2024-03-10")
-    for week in (date(2024, 3, 3), WEEK):
-        assert await subscriptions.lease_if_due(ONE.endpoint, week, clock) is None
-    assert await subscriptions.lease_if_due(ONE.endpoint, NEXT, clock) is not None
-
-
-async def test_nothing_brings_a_removed_row_back(empty: House) -> None:
-    subscriptions, clock = empty.tables.subscriptions, ManualClock(100)
-    await subscriptions.add(ONE)
-    lease = await subscriptions.lease_if_due(ONE.endpoint, WEEK, clock)
-    assert lease is not None
-    await subscriptions.remove(ONE.endpoint)
-    await subscriptions.remove(ONE.endpoint)
-    assert not await lease.release(announced(WEEK))
-    assert not await lease.release(failed(500, 100))
-    assert await subscriptions.lease_if_due(ONE.endpoint, WEEK, clock) is None
+    await subscriptions.note(ONE.endpoint, announced="2024-03-10", failing_since=7)
+    [noted] = await subscriptions.all()
+    assert (noted.announced, noted.failing_since, noted.auth) == ("2024-03-10", 7, "secret")
+    for _ in range(2):
+        await subscriptions.remove(ONE.endpoint)
+    await subscriptions.note(ONE.endpoint, announced="2024-03-17")
     assert await empty.items("Subscription") == {}
 
 
-async def test_all_are_found_page_by_page(empty: House) -> None:
+def test_bounds_that_were_warned_of_are_those_of_one_week() -> None:
+    one = Subscription("mailto:a@example.org", "", "", warned=warned(WEEK, {"b>1", "a<2"}))
+    assert one.warned == "2024-03-10 a<2 b>1"
+    assert sorted(one.warned_of(WEEK)) == ["a<2", "b>1"]
+    assert one.warned_of(NEXT) == frozenset()
+    assert ONE.warned_of(WEEK) == frozenset()
+
+
+async def test_all_are_found_page_by_page_and_the_lease_is_none_of_them(empty: House) -> None:
     subscriptions = empty.tables.subscriptions
-    endpoints = {f"https://push.example.com/{number}" for number in range(450)}
+    endpoints = {f"https://push.example.com/{number}" for number in range(250)}
     for endpoint in endpoints:
         await subscriptions.add(Subscription(endpoint, "k", "a"))
+    assert await subscriptions.lease(ManualClock(100)).acquire()
     assert {one.endpoint for one in await subscriptions.all()} == endpoints
-
-
-async def test_a_row_without_endpoint_is_nobody(empty: House) -> None:
-    await (await empty.table("Subscription")).put({"subscription_id": "x"})
-    assert await empty.tables.subscriptions.all() == []
+    assert not await subscriptions.lease(ManualClock(100)).acquire()

@@ -44,7 +44,6 @@ from channelstats.render.words import plural, printable
 from channelstats.sending.sender import Sender
 from channelstats.settings import OptionGroup, SettingError, Settings, add_flags, load
 from channelstats.slack.archive import ArchiveRefused
-from channelstats.slack.client import SlackClient
 from channelstats.slack.export import Problem
 from channelstats.slack.rate_limits import Sleep
 from channelstats.slack.web_api import WebApi
@@ -241,10 +240,17 @@ class CommandContext(msgspec.Struct):
         token = token or slack_token(purpose, self.settings, self.environment)
         kind, clock, sleep = self.settings.app_kind, self.monotonic, self.sleep
         # Here, since slack_sdk and aiohttp take a third of the start of a command.
-        from channelstats.slack.transport import SdkTransport  # noqa: PLC0415
+        from channelstats.slack.client import SlackClient  # noqa: PLC0415
 
-        async with SdkTransport.open(token, base_url=self.settings.slack_api) as transport:
-            yield WebApi(SlackClient(transport, kind, clock=clock, sleep=sleep, say=self.say))
+        async with SlackClient(
+            token=token,
+            kind=kind,
+            base_url=self.settings.slack_api,
+            clock=clock,
+            sleep=sleep,
+            say=self.say,
+        ) as client:
+            yield WebApi(client)
 
     def sender(self, api: WebApi, tables: Tables) -> Sender:
         return Sender(api, tables.sent, clock=self.clock)

@@ -31,15 +31,7 @@ from channelstats.progress import show
 from channelstats.render.names import load
 from channelstats.render.slack import Content, escaped, text_block
 from channelstats.render.words import printable
-from channelstats.sending.announcing import (
-    WARNED,
-    WARNING,
-    Announcer,
-    AnnounceResult,
-    newest_week,
-    subscribed,
-    sure_lines,
-)
+from channelstats.sending.announcing import Announcer, AnnounceResult, newest_week, subscribed
 from channelstats.sending.endpoints import MAX_SUBSCRIPTIONS
 from channelstats.sending.mail import (
     MailSender,
@@ -50,6 +42,7 @@ from channelstats.sending.mail import (
 )
 from channelstats.sending.sender import SendJob, SendState
 from channelstats.sending.targets import WeeklyPlan, weekly_plan
+from channelstats.sending.week_messages import WARNED, WARNING, sure_lines
 from channelstats.sending.weekly import WeeklyRun, weekly_key
 from channelstats.settings import OptionGroup, SettingError
 from channelstats.slack.errors import SlackError
@@ -308,7 +301,7 @@ async def _send_test(context: CommandContext, tables: Tables, address: str) -> N
     sender = MailSender(server, settings.folder, context.clock)
     subject = f"Test: {about.subject}"
     try:
-        await sender.send_once(to, msgspec.structs.replace(about, subject=subject))
+        await sender.send(to, msgspec.structs.replace(about, subject=subject))
     except OSError as error:
         raise Failure(f"{address}: not sent: {reason(error)}") from None
     context.say(f"{address}: the mail about the week of {week.start} was handed to the server")

@@ -20,10 +20,9 @@ import msgspec
 from channelstats.counting import TOMBSTONE
 from channelstats.identifiers import is_timestamp
 from channelstats.ingest.rows import EVERYBODY, Origin, People, take_rows
-from channelstats.slack.client import ListingPage
 from channelstats.slack.errors import ThreadNotFound
-from channelstats.slack.objects import HistoryMessage, ProfileBeside, whole
-from channelstats.slack.web_api import WebApi
+from channelstats.slack.objects import HistoryMessage, ProfileBeside, int_of
+from channelstats.slack.web_api import ListingPage, WebApi
 from channelstats.tables.message_row import MessageRow
 
 BROADCAST: Final = "thread_broadcast"
@@ -163,7 +162,7 @@ def _thread(message: HistoryMessage) -> ThreadState | None:
     if message.subtype == TOMBSTONE:  # what it says of its thread is not so
         return _UNKNOWN
     latest = message.latest_reply
-    return ThreadState(whole(message.reply_count) or 0, latest if is_timestamp(latest) else "")
+    return ThreadState(int_of(message.reply_count) or 0, latest if is_timestamp(latest) else "")
 
 
 def _threads(rows: Iterable[MessageRow]) -> dict[str, ThreadState]:

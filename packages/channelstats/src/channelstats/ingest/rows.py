@@ -28,7 +28,7 @@ from channelstats.slack.objects import (
     SlackReaction,
     SlackReply,
     SlackUser,
-    whole,
+    int_of,
 )
 from channelstats.tables.configuration import Counts
 from channelstats.tables.directory import Channel, User
@@ -58,7 +58,7 @@ _NO_IDS: Final[Mapping[str, str]] = {}
 def user_of(user: SlackUser) -> User:
     """The row of a user in a list."""
     profile = user.profile or Named()
-    offset = whole(user.tz_offset)
+    offset = int_of(user.tz_offset)
     return User(
         slack_uid=user.id,
         user_name=stored_name(user.name),
@@ -126,7 +126,7 @@ def _channel(about: SlackChannel, kind: ChannelKind, members: int) -> Channel:
         slack_cid=about.id,
         friendly_name=stored_name(about.name),
         members=0 if about.is_archived else members,
-        created=max(whole(about.created) or 0, 0),
+        created=max(int_of(about.created) or 0, 0),
         is_channel=kind in (ChannelKind.PUBLIC, ChannelKind.UNLISTED),
         is_group=kind is ChannelKind.PRIVATE,
         is_im=kind is ChannelKind.DIRECT,
@@ -345,5 +345,5 @@ def known_word(text: str | None) -> str | None:
 
 
 def _number(value: Loose, most: int | None = None) -> int | None:
-    number = whole(value)
+    number = int_of(value)
     return number if number is not None and 0 <= number <= (most or number) else None

@@ -35,7 +35,7 @@ from channelstats.ingest.runs import (
 from channelstats.ingest.sync_messages import MessageSync
 from channelstats.slack.errors import MissingScope, NoAnswer, SlackError, TokenRefused
 from channelstats.slack.export import left_out
-from channelstats.slack.objects import ListedChannel, SlackUser, whole
+from channelstats.slack.objects import ListedChannel, SlackUser, int_of
 from channelstats.slack.web_api import WebApi
 from channelstats.tables import Tables
 from channelstats.tables.directory import Channel, User, ids_of_people
@@ -212,7 +212,7 @@ class Sync:
             for alias in map(stored_name, channel.previous_names or ()):
                 if alias and not is_channel_id(alias):
                     await tables.channels.put_alias(alias, rows[channel.id])
-        numbers = ((one.id, whole(one.num_members)) for one in self._listed if not one.is_archived)
+        numbers = ((one.id, int_of(one.num_members)) for one in self._listed if not one.is_archived)
         sample = {cid: number for cid, number in numbers if number is not None and number >= 0}
         await tables.members_log.add(now, sample)
         await tables.configuration.raise_directory_as_of(now)
@@ -250,14 +250,14 @@ class Sync:
             members |= dict.fromkeys(ids.get(uid, uid) for uid in listed)
         if kept := [uid for uid in members if uid not in run.excluded]:
             await run.tables.bulk.put(channel.id, ",".join(kept))
-        if whole(channel.num_members) is None:
+        if int_of(channel.num_members) is None:
             await run.tables.channels.put([listed_channel_of(channel, len(members))])
         return bool(members)
 
 
 def _members(channel: ListedChannel, stored: Mapping[str, Channel]) -> int:
     """How many members Slack says a channel has, else as many as it had."""
-    number = whole(channel.num_members)
+    number = int_of(channel.num_members)
     if number is None:
         return stored[channel.id].members if channel.id in stored else 0
     return max(number, 0)

@@ -17,7 +17,7 @@ import socket
 from base64 import urlsafe_b64decode
 from collections.abc import Collection
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
-from typing import Final
+from typing import Annotated, Final, TypeAlias
 from urllib.parse import urlsplit
 
 import msgspec
@@ -30,33 +30,31 @@ from channelstats.tables.subscriptions import Subscription
 
 MAX_SUBSCRIPTIONS: Final = 5000
 """Subscriptions of one dashboard."""
-
 LONGEST: Final = 2048
 """Characters of an endpoint. Those of the large push services have 200 to 600."""
 
-_CHARACTERS: Final = re.compile(r"[!-~]+")
-_NAME: Final = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*")
-_BASE64URL: Final = re.compile(r"([A-Za-z0-9_-]{4})*([A-Za-z0-9_-]{2,4})={0,2}")
-_TRANSLATED: Final = IPv6Network("64:ff9b::/96")
+_HOST: Final = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*")
+_NAT64: Final = IPv6Network("64:ff9b::/96")
 """IPv4 addresses for hosts that only have IPv6 (RFC 6052)."""
-_TUNNELS: Final = (IPv6Network("2002::/16"), IPv6Network("2001::/32"))
-"""6to4 and Teredo: they contain an IPv4 address, which may be anybody's."""
 _AUTH_BYTES: Final = 16
 """Of the authentication secret (RFC 8291, section 3.2)."""
 
+_Base64: TypeAlias = Annotated[
+    str, msgspec.Meta(pattern="^([A-Za-z0-9_-]{4})*([A-Za-z0-9_-]{2,4})={0,2}\\Z")
+]
+
 
 class _Keys(msgspec.Struct, frozen=True):
-    p256dh: str
-    auth: str
-
-
-class _Given(msgspec.Struct, frozen=True):
-    endpoint: str
-    keys: _Keys
+    p256dh: _Base64
+    auth: _Base64
 
 
 class _Endpoint(msgspec.Struct, frozen=True):
     endpoint: str
+
+
+class _Given(_Endpoint, frozen=True):
+    keys: _Keys
 
 
 def subscription_of(
@@ -68,12 +66,11 @@ def subscription_of(
     """
     given = msgspec.json.decode(body, type=_Given)
     check_endpoint(given.endpoint, from_here=from_here, own_hosts=own_hosts)
-    point = _bytes(given.keys.p256dh, "keys.p256dh")
     try:
-        ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), point)
+        ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), _bytes(given.keys.p256dh))
     except ValueError:
         raise ValueError("keys.p256dh: expected a point of the curve P-256") from None
-    if len(_bytes(given.keys.auth, "keys.auth")) != _AUTH_BYTES:
+    if len(_bytes(given.keys.auth)) != _AUTH_BYTES:
         raise ValueError(f"keys.auth: expected {_AUTH_BYTES} bytes")
     return Subscription(given.endpoint, given.keys.p256dh, given.keys.auth)
 
@@ -86,9 +83,7 @@ def endpoint_of(body: bytes) -> str:
     return msgspec.json.decode(body, type=_Endpoint).endpoint
 
 
-def _bytes(text: str, field: str) -> bytes:
-    if not _BASE64URL.fullmatch(text):
-        raise ValueError(f"{field}: expected base64url")
+def _bytes(text: str) -> bytes:
     return urlsafe_b64decode(text.rstrip("=") + "==")  # more than it needs does no harm
 
 
@@ -97,35 +92,36 @@ def check_endpoint(endpoint: str, *, from_here: bool, own_hosts: Collection[str]
 
     :raises ValueError: nothing is sent there; says what was expected
     """
-    if len(endpoint) > LONGEST or not _CHARACTERS.fullmatch(endpoint):
-        raise ValueError(f"endpoint: expected an address of at most {LONGEST} plain characters")
     try:
-        parts = urlsplit(endpoint)
+        parts = urlsplit(endpoint if re.fullmatch("[!-~]+", endpoint) else "")
         host, port = parts.hostname or "", parts.port
     except ValueError:
-        raise ValueError("endpoint: expected an address") from None
-    if parts.username is not None or parts.fragment or not _NAME.fullmatch(host) or port == 0:
-        raise ValueError("endpoint: expected https, a host and a path")
+        host, port = "", 0
+    is_plain = _HOST.fullmatch(host) and port != 0 and parts.username is None and not parts.fragment
+    if not is_plain or len(endpoint) > LONGEST:
+        raise ValueError(f"endpoint: expected https, a host and a path, {LONGEST} characters")
     if parts.scheme not in (("http", "https") if is_loopback(host) else ("https",)):
         raise ValueError("endpoint: expected https")
-    address = _address(host)
-    if is_loopback(host):
-        if not from_here:
-            raise ValueError("endpoint: a push service on loopback serves this machine alone")
-    elif address is not None and host not in own_hosts and not is_public(address):
+    if is_loopback(host) and not from_here:
+        raise ValueError("endpoint: a push service on loopback serves this machine alone")
+    if is_loopback(host) or host in own_hosts:
+        return
+    try:
+        is_fit = is_public(ip_address(host))
+    except ValueError:
+        return  # a name, judged when it is resolved
+    if not is_fit:
         raise ValueError("endpoint: expected an address that is open to the Internet")
 
 
 def is_public(address: IPv4Address | IPv6Address) -> bool:
     """Whether it can be reached from the whole Internet: it belongs to no private network."""
-    judged = address
     if isinstance(address, IPv6Address):
-        if any(address in network for network in _TUNNELS):
-            return False
-        judged = address.ipv4_mapped or address
-        if address in _TRANSLATED:
-            judged = IPv4Address(address.packed[-4:])
-    return judged.is_global and not judged.is_multicast
+        if address.sixtofour is not None or address.teredo is not None:
+            return False  # a tunnel to an IPv4 address, which may be anybody's
+        translated = IPv4Address(address.packed[-4:]) if address in _NAT64 else None
+        address = address.ipv4_mapped or translated or address
+    return address.is_global and not address.is_multicast
 
 
 class GuardedResolver(AbstractResolver):
@@ -134,17 +130,16 @@ class GuardedResolver(AbstractResolver):
     def __init__(
         self, own_hosts: Collection[str] = (), behind: AbstractResolver | None = None
     ) -> None:
-        self._own_hosts = own_hosts
-        self._behind = behind or ThreadedResolver()
+        self._own_hosts, self._behind = own_hosts, behind or ThreadedResolver()
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        found = await self._behind.resolve(host, port, family)
-        fit = [result for result in found if self._may_send(host, ip_address(result["host"]))]
-        if not fit:
+        results = await self._behind.resolve(host, port, family)
+        results = [one for one in results if self._may_send(host, ip_address(one["host"]))]
+        if not results:
             raise OSError("the host is in a network of somebody's own")
-        return fit
+        return results
 
     async def close(self) -> None:
         await self._behind.close()
@@ -153,10 +148,3 @@ class GuardedResolver(AbstractResolver):
         if host == "localhost":
             return address.is_loopback
         return host in self._own_hosts or is_public(address)
-
-
-def _address(host: str) -> IPv4Address | IPv6Address | None:
-    try:
-        return ip_address(host)
-    except ValueError:
-        return None

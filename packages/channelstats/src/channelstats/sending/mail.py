@@ -22,7 +22,6 @@ from datetime import date
 from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import formatdate
-from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlencode, urlsplit
@@ -30,7 +29,6 @@ from urllib.parse import unquote, urlencode, urlsplit
 import msgspec
 
 from channelstats.credentials import mail_password, read_or_create
-from channelstats.sending.delivery import Answer, Outcome
 from channelstats.settings import SettingError, Settings
 from channelstats.settings.declaration import is_loopback
 from channelstats.tables.subscriptions import MAILTO, Subscription, id_of
@@ -146,16 +144,11 @@ class MailSender:
         self._server, self._clock = server, clock
         self._secret = stop_secret(folder)
 
-    async def send(self, to: Subscription, mail: Mail) -> Answer:
-        """Send once."""
-        try:
-            await self.send_once(to, mail)
-        except OSError as error:
-            return answer_of(error)
-        return Answer(Outcome.TAKEN)
+    async def send(self, to: Subscription, mail: Mail) -> None:
+        """Send once.
 
-    async def send_once(self, to: Subscription, mail: Mail) -> None:
-        """:raises OSError: it was not taken, see `reason`"""
+        :raises OSError: it was not taken, see `reason`
+        """
         await asyncio.to_thread(self._send, self._message(to, mail))
 
     def _send(self, message: EmailMessage) -> None:
@@ -179,17 +172,6 @@ class MailSender:
         link = f'<p><a href="{stop.replace("&", "&amp;")}">No more mails</a></p>'
         message.add_alternative(mail.html.replace("</body>", f"{link}</body>"), subtype="html")
         return message
-
-
-def answer_of(error: OSError) -> Answer:
-    """What a failure means. What the server says for good is not tried again at once."""
-    code = 0
-    if isinstance(error, smtplib.SMTPResponseException):
-        code = error.smtp_code
-    elif isinstance(error, smtplib.SMTPRecipientsRefused):
-        code = max((found for found, _ in error.recipients.values()), default=0)
-    is_for_good = code >= HTTPStatus.INTERNAL_SERVER_ERROR or isinstance(error, ssl.SSLError)
-    return Answer(Outcome.FAILED if is_for_good else Outcome.BUSY)
 
 
 # ── addresses, and how they are no longer ───────────────────────────────────────────────────────

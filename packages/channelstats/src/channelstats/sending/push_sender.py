@@ -1,20 +1,16 @@
-"""Sends one message to one push service (RFC 8030, 8188, 8291, 8292).
+"""Sends one message to one push service (RFC 8030, 8291, 8292), encrypted by pywebpush.
 
 Rule: a push service is a stranger: it is asked once a call, within a time, directly (no proxy of
-the environment), its redirections are not followed, and little of its answer is read.
+the environment), its redirections are not followed, and its answer is not read.
 
 Rule: the VAPID key is made once, when it is first needed, and never changes: every subscription
 depends on it.
 """
 
 import asyncio
-import re
 from base64 import urlsafe_b64encode
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
-from datetime import UTC
-from email.utils import parsedate_to_datetime
-from http import HTTPStatus
 from pathlib import Path
 from typing import Final, Self
 from urllib.parse import urlsplit
@@ -23,8 +19,6 @@ import aiohttp
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
-    NoEncryption,
-    PrivateFormat,
     PublicFormat,
     load_pem_private_key,
 )
@@ -32,7 +26,6 @@ from py_vapid import Vapid02
 from pywebpush import WebPusher
 
 from channelstats.credentials import read_or_create
-from channelstats.sending.delivery import Answer, Outcome
 from channelstats.sending.endpoints import GuardedResolver
 from channelstats.settings import SettingError
 from channelstats.tables.subscriptions import Subscription
@@ -42,31 +35,15 @@ KEY_FILE: Final = "vapid.pem"
 DEFAULT_CONTACT: Final = "mailto:channelstats@example.com"
 """Where `push_contact` is not set. Some push services refuse a contact whose host cannot exist,
 `localhost` among them."""
-
 LIFETIME: Final = 12 * 3600
 """Seconds that a signature is good for; 24 hours are the most."""
-
-AT_ONCE: Final = 8
-"""Messages on their way at a time."""
-
-TOPIC: Final = "weekly-report"
-
 HEADERS: Final[Mapping[str, str]] = {
     "TTL": str(3 * 86_400),  # seconds that the push service keeps it for a browser that is away
     "Urgency": "low",  # it may wait until the device is awake and on Wi-Fi
     "Content-Encoding": "aes128gcm",
     "Content-Type": "application/octet-stream",
 }
-
 _TIMEOUT: Final = aiohttp.ClientTimeout(total=20)
-_LONGEST_WAIT: Final = 86_400
-_ANSWER_BYTES: Final = 4096
-"""Bytes of an answer that are read, so that its connection can be used again."""
-
-_DIGITS: Final = re.compile(r"[0-9]{1,9}")
-
-
-# ── VAPID ────────────────────────────────────────────────────────────────────────────────────────
 
 
 class VapidKey:
@@ -80,14 +57,10 @@ class VapidKey:
 
     def authorization(self, endpoint: str, contact: str, now: float) -> str:
         """The header that proves to the endpoint's service who sends."""
-        claims = {"aud": audience(endpoint), "exp": int(now) + LIFETIME, "sub": contact}
+        parts = urlsplit(endpoint)
+        audience = f"{parts.scheme}://{parts.netloc}"
+        claims = {"aud": audience, "exp": int(now) + LIFETIME, "sub": contact}
         return str(self._vapid.sign(claims)["Authorization"])
-
-
-def audience(endpoint: str) -> str:
-    """The origin of an endpoint, which a signature is good for."""
-    parts = urlsplit(endpoint)
-    return f"{parts.scheme}://{parts.netloc}"
 
 
 def vapid_key(folder: Path) -> VapidKey:
@@ -110,11 +83,9 @@ def vapid_key(folder: Path) -> VapidKey:
 
 
 def _new_key() -> bytes:
-    key = ec.generate_private_key(ec.SECP256R1())
-    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-
-
-# ── Messages ─────────────────────────────────────────────────────────────────────────────────────
+    vapid = Vapid02()
+    vapid.generate_keys()
+    return bytes(vapid.private_pem())
 
 
 class PushSender:
@@ -124,7 +95,6 @@ class PushSender:
         self, session: aiohttp.ClientSession, key: VapidKey, contact: str, clock: Clock
     ) -> None:
         self._session, self._key, self._contact, self._clock = session, key, contact, clock
-        self._signatures: dict[str, str] = {}
 
     @classmethod
     @asynccontextmanager
@@ -132,58 +102,25 @@ class PushSender:
         cls, key: VapidKey, contact: str, clock: Clock, own_hosts: Collection[str] = ()
     ) -> AsyncIterator[Self]:
         """A sender that goes only where `channelstats.sending.endpoints` lets it."""
-        connector = aiohttp.TCPConnector(limit=AT_ONCE, resolver=GuardedResolver(own_hosts))
+        connector = aiohttp.TCPConnector(resolver=GuardedResolver(own_hosts))
         jar = aiohttp.DummyCookieJar()
         async with aiohttp.ClientSession(
             connector=connector, trust_env=False, timeout=_TIMEOUT, cookie_jar=jar
         ) as session:
             yield cls(session, key, contact, clock)
 
-    async def send(self, to: Subscription, plaintext: bytes, topic: str = TOPIC) -> Answer:
-        """Send once; it replaces what still waits there of the same topic."""
-        headers, body = await asyncio.to_thread(self._sealed, to, plaintext)
-        headers["Topic"] = topic
+    async def send(self, to: Subscription, plaintext: bytes, topic: str) -> int:
+        """Send once; it replaces what still waits there of the same topic. Returns the status of
+        the answer; 0 for none.
+        """
+        info = {"endpoint": to.endpoint, "keys": {"p256dh": to.p256dh, "auth": to.auth}}
+        body = (await asyncio.to_thread(WebPusher(info).encode, plaintext))["body"]
+        signature = self._key.authorization(to.endpoint, self._contact, self._clock())
+        headers = {**HEADERS, "Topic": topic, "Authorization": signature}
         try:
             async with self._session.post(
                 to.endpoint, data=body, headers=headers, allow_redirects=False
             ) as response:
-                await response.content.read(_ANSWER_BYTES)
-                return answer_of(response.status, response.headers, self._clock())
+                return response.status
         except (aiohttp.ClientError, OSError, ValueError):  # TimeoutError is an OSError
-            return Answer(Outcome.FAILED)
-
-    def _sealed(self, to: Subscription, plaintext: bytes) -> tuple[dict[str, str], bytes]:
-        info = {"endpoint": to.endpoint, "keys": {"p256dh": to.p256dh, "auth": to.auth}}
-        body = WebPusher(info).encode(plaintext)["body"]
-        return {**HEADERS, "Authorization": self._signature(to.endpoint)}, body
-
-    def _signature(self, endpoint: str) -> str:
-        """One for all endpoints of a push service; a run is over long before it expires."""
-        origin = audience(endpoint)
-        if origin not in self._signatures:
-            signed = self._key.authorization(endpoint, self._contact, self._clock())
-            self._signatures[origin] = signed
-        return self._signatures[origin]
-
-
-def answer_of(status: int, headers: Mapping[str, str], now: float) -> Answer:
-    """What an answer means."""
-    if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
-        return Answer(Outcome.TAKEN)
-    if status in (HTTPStatus.NOT_FOUND, HTTPStatus.GONE):
-        return Answer(Outcome.GONE)
-    if status == HTTPStatus.TOO_MANY_REQUESTS or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return Answer(Outcome.BUSY, _wait(headers.get("Retry-After", ""), now))
-    return Answer(Outcome.FAILED)
-
-
-def _wait(text: str, now: float) -> int:
-    """The seconds of a Retry-After, which may be a date; 0 where there is none."""
-    if _DIGITS.fullmatch(text):
-        return min(int(text), _LONGEST_WAIT)
-    try:
-        at = parsedate_to_datetime(text)
-    except ValueError:
-        return 0
-    seconds = (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() - now
-    return max(0, min(int(seconds), _LONGEST_WAIT))
+            return 0

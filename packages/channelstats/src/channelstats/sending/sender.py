@@ -13,7 +13,7 @@ import msgspec
 from channelstats.days import minute_text
 from channelstats.render.slack import Content
 from channelstats.slack.errors import NoAnswer
-from channelstats.slack.web_api import WebApi
+from channelstats.slack.web_api import Posted, WebApi
 from channelstats.tables.sent_reports import NOT_DONE, Sent, SentKey, SentReports, columns_of
 from keytables import Clock, Unavailable
 from keytables.lease import Lease, LeaseLost
@@ -100,14 +100,8 @@ class Sender:
                 ) from None
             row = await self._noted(Sent(posted.channel, posted.ts), lease)
         if (file := job.attachment) is not None:
-            await self._api.upload(
-                row.channel,
-                file.name,
-                file.title,
-                file.data,
-                thread_ts=row.ts,
-                before=lease.confirm,
-            )
+            thread = Posted(row.channel, row.ts)
+            await self._api.upload(thread, file.name, file.title, file.data, before=lease.confirm)
         return await self._noted(msgspec.structs.replace(row, done=int(self._clock())), lease)
 
     async def _noted(self, row: Sent, lease: Lease) -> Sent:

@@ -75,31 +75,31 @@ def stats_channel_name(name: str) -> str:
     return f"{name}{SUFFIX}"
 
 
-def _stats_channel(by_name: Mapping[str, Channel], of: Channel) -> Channel:
+def _stats_channel(by_name: Mapping[str, Channel], channel: Channel) -> Channel:
     """Where reports on a channel go; nothing private becomes public.
 
     :raises NotFound: there is no such channel
     """
-    name = stats_channel_name(of.friendly_name)
-    found = by_name.get(name)
-    if found is None:
+    name = stats_channel_name(channel.friendly_name)
+    stats = by_name.get(name)
+    if stats is None:
         raise NotFound(
-            f"there is no channel #{name} for the report on #{of.name}: make it in Slack and run "
-            "channelstats sync channels, or give --destination"
+            f"there is no channel #{name} for the report on #{channel.name}: make it in Slack and "
+            "run channelstats sync channels, or give --destination"
         )
-    if found.is_archived:
+    if stats.is_archived:
         raise NotFound(f"#{name} is archived: give --destination")
-    if of.is_private and not found.is_private:
-        raise NotFound(f"#{of.name} is private and #{name} is not: give --destination")
-    return found
+    if channel.is_private and not stats.is_private:
+        raise NotFound(f"#{channel.name} is private and #{name} is not: give --destination")
+    return stats
 
 
 def _by_name(channels: Mapping[str, Channel]) -> dict[str, Channel]:
     """Channels by name; of several of one name one that is not archived."""
-    found = sorted(
+    archived_first = sorted(
         channels.values(), key=lambda channel: (not channel.is_archived, channel.slack_cid)
     )
-    return {channel.friendly_name: channel for channel in found if channel.friendly_name}
+    return {channel.friendly_name: channel for channel in archived_first if channel.friendly_name}
 
 
 # ── every week ───────────────────────────────────────────────────────────────────────────────────
@@ -118,10 +118,11 @@ async def weekly_plan(
         (ReportKind.GLOBAL, settings.report_channel),
         (ReportKind.BRIEF, settings.brief_channel),
     ):
-        if name and (found := await _known(tables, name, f"{kind} report", problems)):
-            words = f"{kind} report to #{channels[found].name}"
-            targets.append(Target(kind, "", found, words))
-    of_goals = next((of.destination for of in targets if of.kind is ReportKind.GLOBAL), "")
+        if name and (cid := await _known(tables, name, f"{kind} report", problems)):
+            targets.append(Target(kind, "", cid, f"{kind} report to #{channels[cid].name}"))
+    goals = next((target.destination for target in targets if target.kind is ReportKind.GLOBAL), "")
+    if not (settings.goals or settings.alerts):
+        goals = ""
     excluded = resolve_channels(settings.exclude_channels, channels)
     targets += _of_channels(channels, excluded)
     links = settings.channel_stats and await _known(
@@ -130,7 +131,6 @@ async def weekly_plan(
     if opted_in is None:
         opted_in = await _members(tables, settings, problems)
     targets += _of_users(users, set(opted_in) - resolve_people(settings.exclude_users, users))
-    goals = of_goals if settings.goals or settings.alerts else ""
     return WeeklyPlan(tuple(targets), tuple(problems), links, goals)
 
 

@@ -7,8 +7,7 @@ and place, and the rest goes on.
     archive        a folder or a zip of files, opened safely
     export         an export archive: users, channels, messages
     export_layout  where its files are, of one workspace or of an Enterprise Grid
-    client         calls of the Web API: limits, retries, listings in pages
-    transport      a request over HTTP, by slack_sdk
+    client         calls of the Web API, by slack_sdk: limits, retries, listings in pages
     rate_limits    how often each method may be called
     errors         what the Web API refuses
     web_api        its methods: what is read, channels that are changed, what is posted

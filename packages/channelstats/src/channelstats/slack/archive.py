@@ -35,29 +35,17 @@ _BAD_FILE: Final = (
 )
 """What zipfile raises where a file of a zip is damaged, its name among the rest."""
 
-_BEGIN: Final = b"PK"
-"""How every zip begins."""
-
 _METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 """What exports are packed by. Of other methods a few bytes may unpack to any size at once."""
 
 _SMALL: Final = 16 << 20
 """Below so many bytes no ratio is suspicious."""
 
-_ENCRYPTED: Final = 1
-_UTF_8: Final = 1 << 11
+_ENCRYPTED, _UTF_8 = 1, 1 << 11
 """Bits of an entry's flags (APPNOTE.TXT, 4.4.4)."""
 
-_FIELD: Final = struct.Struct("<HH")
-"""The head of an extra field: its kind, and how many bytes follow (APPNOTE.TXT, 4.5)."""
-
-_UNIX_TIME: Final = 0x5455
-_OLD_UNIX_TIME: Final = 0x5855
-_NTFS_TIME: Final = 0x000A
-_NTFS_TIMES: Final = b"\x01\x00\x18\x00"
 _NTFS_EPOCH: Final = 11_644_473_600
-"""Extra fields with times in UTC, as Info-ZIP and Windows write them. The last one counts tenths of
-microseconds since 1601."""
+"""Seconds from 1601, where the times of Windows begin."""
 
 _ABSOLUTE: Final = re.compile(r"/|[A-Za-z]:")
 """How an absolute path begins, those with a drive letter among them."""
@@ -102,12 +90,11 @@ class Archive:
         close: Callable[[], None] = lambda: None,
     ) -> None:
         self._about, self._fetch, self._most = about, fetch, limits.file_bytes
-        self.written = written
-        self.names, self.ignored, self.close = sorted(names), ignored, close
+        self.names, self.ignored, self.written, self.close = sorted(names), ignored, written, close
         digest = hashlib.sha256()
         for name in self.names:
-            line = "\0".join(map(str, (name, *about(name), "")))
-            digest.update(line.encode(errors="surrogateescape"))
+            size, mark = about(name)
+            digest.update(f"{name}\0{size}\0{mark}\0".encode(errors="surrogateescape"))
         self.fingerprint = digest.hexdigest()[:32]
         """Tells this archive from another one; the same each time it is opened."""
 
@@ -134,26 +121,19 @@ def open_archive(path: str | os.PathLike[str], limits: Limits | None = None) -> 
 
     :raises ArchiveRefused: there is no such file, it is neither, or it holds what no export does
     """
-    limits = limits or Limits()
     place = Path(path)
-    if place.is_dir():
-        return _open_folder(place, limits)
     try:
-        return _open_zip(place, limits)
+        return (_open_folder if place.is_dir() else _open_zip)(place, limits or Limits())
     except ArchiveRefused as error:
         raise ArchiveRefused(f"{place}: {error}") from None
     except OSError as error:
         raise ArchiveRefused(f"{place}: {error.strerror or error}") from None
     except _BAD_ZIP as error:
-        raise ArchiveRefused(f"{place}: {_what_it_is(place)} ({error})") from None
-
-
-def _what_it_is(path: Path) -> str:
-    """What a file is that cannot be opened as a zip."""
-    with path.open("rb") as file:
-        if file.read(len(_BEGIN)) == _BEGIN:
-            return "a zip that is cut short or damaged; download it again"
-    return "expected a folder or a zip"
+        with place.open("rb") as file:
+            is_zip = file.read(2) == b"PK"
+        damaged = "a zip that is cut short or damaged; download it again"
+        what = damaged if is_zip else "expected a folder or a zip"
+        raise ArchiveRefused(f"{place}: {what} ({error})") from None
 
 
 def _open_folder(folder: Path, limits: Limits) -> Archive:
@@ -207,35 +187,56 @@ def _open_zip(path: Path, limits: Limits) -> Archive:
 
 def _files_of_zip(entries: Sequence[ZipInfo], size: int, limits: Limits) -> dict[str, ZipInfo]:
     """Return the files of a zip of ``size`` bytes by name: relative, with `/` between its parts.
+    Slack makes folders of the titles of canvases, so that `:`, `//` and `\\` may be in any path.
 
     :raises ArchiveRefused: no export is like that
     """
     if len(entries) > limits.entries:
         raise ArchiveRefused(f"{len(entries)} entries, the limit is {limits.entries}")
-    files: dict[str, ZipInfo] = {}
-    seen: set[str] = set()
-    total = 0
+    files: dict[str, ZipInfo | None] = {}
     for entry in entries:
-        path = _path(entry)
-        name = _name(path)
-        is_folder = path.endswith("/")
-        if name is None or not (name or is_folder):
+        path = _path_of(entry)
+        parts, is_folder = path.split("/"), path.endswith("/")
+        name = "/".join(part for part in parts if part not in ("", "."))
+        if _ABSOLUTE.match(path) or ".." in parts or not (name or is_folder):
             raise ArchiveRefused(f"{path!r} is not a plain relative path")
-        _check_entry(entry, name, limits)
-        if name in seen:
+        if stat.S_IFMT(entry.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR):
+            raise ArchiveRefused(f"{name!r} is a link or a special file")
+        if entry.flag_bits & _ENCRYPTED:
+            raise ArchiveRefused(f"{name!r} is encrypted")
+        _check_ratio(f"{name!r} ", entry.compress_size, entry.file_size, limits)
+        if name in files:
             raise ArchiveRefused(f"{name!r} is there twice")
-        seen.add(name)
-        if not is_folder:
-            files[name] = entry
-        total += entry.file_size
+        files[name] = None if is_folder else entry
+    total = sum(entry.file_size for entry in entries)
     if total > limits.total_bytes:
         raise ArchiveRefused(f"{total} bytes when unpacked, the limit is {limits.total_bytes}")
     # Entries that share their packed bytes pass one by one; all together they do not.
-    if _is_bomb(total, size, limits):
+    _check_ratio("", size, total, limits)
+    return {name: entry for name, entry in files.items() if entry is not None}
+
+
+def _check_ratio(what: str, packed: int, unpacked: int, limits: Limits) -> None:
+    if unpacked > _SMALL and unpacked > packed * limits.ratio:
         raise ArchiveRefused(
-            f"unpacks {size} bytes to {total}, more than {limits.ratio} times as many"
+            f"{what}unpacks {packed} bytes to {unpacked}, more than {limits.ratio} times as many"
         )
-    return files
+
+
+def _path_of(entry: ZipInfo) -> str:
+    """The decoded path of an entry, with `/` between its parts, and at the end if it is a folder.
+
+    Names without the UTF-8 flag are cp437 according to the format (APPNOTE.TXT, appendix D), and
+    zipfile decodes them so. Slack writes UTF-8 there and does not set the flag.
+    """
+    path = entry.filename
+    if not (entry.flag_bits & _UTF_8 or path.isascii()):
+        # What is not UTF-8 keeps the name that zipfile gave it. cp437 has a character for every
+        # byte, so nothing is lost on the way back; a name that it cannot encode came from an extra
+        # field and is right.
+        with suppress(UnicodeError):
+            path = path.encode("cp437").decode("utf-8")
+    return path.replace("\\", "/")
 
 
 def _time_of(entry: ZipInfo) -> int:
@@ -252,59 +253,15 @@ def _time_of(entry: ZipInfo) -> int:
 
 
 def _utc_times(extra: bytes) -> Iterator[int]:
-    """The times of modification, in seconds since the epoch, in the extra fields of an entry."""
-    while len(extra) >= _FIELD.size:
-        kind, size = _FIELD.unpack_from(extra)
-        field, extra = extra[_FIELD.size : _FIELD.size + size], extra[_FIELD.size + size :]
-        if kind == _UNIX_TIME and len(field) >= 5 and field[0] & 1:
+    """The times of modification, in seconds since the epoch, in the extra fields of an entry: those
+    of Unix, of old Unix, and of Windows, which counts tenths of microseconds (APPNOTE.TXT, 4.5).
+    """
+    while len(extra) >= 4:
+        kind, size = struct.unpack_from("<HH", extra)
+        field, extra = extra[4 : 4 + size], extra[4 + size :]
+        if kind == 0x5455 and len(field) >= 5 and field[0] & 1:
             yield int.from_bytes(field[1:5], "little")
-        elif kind == _OLD_UNIX_TIME and len(field) >= 8:
+        elif kind == 0x5855 and len(field) >= 8:
             yield int.from_bytes(field[4:8], "little")
-        elif kind == _NTFS_TIME and field[4:8] == _NTFS_TIMES and len(field) >= 16:
+        elif kind == 0x000A and field[4:8] == b"\x01\x00\x18\x00" and len(field) >= 16:
             yield int.from_bytes(field[8:16], "little") // 10_000_000 - _NTFS_EPOCH
-
-
-def _path(entry: ZipInfo) -> str:
-    """The decoded path of an entry, with `/` between its parts, and at the end if it is a folder.
-
-    Names without the UTF-8 flag are cp437 according to the format (APPNOTE.TXT, appendix D), and
-    zipfile decodes them so. Slack writes UTF-8 there and does not set the flag.
-    """
-    path = entry.filename
-    if not (entry.flag_bits & _UTF_8 or path.isascii()):
-        # What is not UTF-8 keeps the name that zipfile gave it. cp437 has a character for every
-        # byte, so nothing is lost on the way back; a name that it cannot encode came from an extra
-        # field and is right.
-        with suppress(UnicodeError):
-            path = path.encode("cp437").decode("utf-8")
-    return path.replace("\\", "/")
-
-
-def _name(path: str) -> str | None:
-    """The normal form of a path: `a/b` for `./a//b/`; None if it is absolute or leads upwards.
-
-    Slack makes folders of the titles of canvases, so that `:`, `//` and `\\` may be in any path.
-    """
-    parts = path.split("/")
-    if _ABSOLUTE.match(path) or ".." in parts:
-        return None
-    if "" in parts or "." in parts:
-        return "/".join(part for part in parts if part not in ("", "."))
-    return path
-
-
-def _check_entry(entry: ZipInfo, name: str, limits: Limits) -> None:
-    kind = stat.S_IFMT(entry.external_attr >> 16)
-    if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-        raise ArchiveRefused(f"{name!r} is a link or a special file")
-    if entry.flag_bits & _ENCRYPTED:
-        raise ArchiveRefused(f"{name!r} is encrypted")
-    if _is_bomb(entry.file_size, entry.compress_size, limits):
-        raise ArchiveRefused(
-            f"{name!r} unpacks {entry.compress_size} bytes to {entry.file_size}, "
-            f"more than {limits.ratio} times as many"
-        )
-
-
-def _is_bomb(unpacked: int, packed: int, limits: Limits) -> bool:
-    return unpacked > _SMALL and unpacked > packed * limits.ratio

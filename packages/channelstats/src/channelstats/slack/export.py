@@ -9,7 +9,7 @@ import hashlib
 import os
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import PurePath
 from typing import Final, Self, TypeVar
@@ -74,11 +74,11 @@ NO_AUTHOR: Final = "user: "
 
 def left_out(place: str, reasons: Iterable[str]) -> list[Problem]:
     """One problem for each kind of reason, however many there are of it."""
-    found = []
-    for reason, number in Counter(reasons).most_common():
-        what = "without an author" if reason.startswith(NO_AUTHOR) else "left out"
-        found.append(Problem(place, f"{number} {what}: {reason}"))
-    return found
+    return [
+        Problem(place, f"{number} {what}: {reason}")
+        for reason, number in Counter(reasons).most_common()
+        for what in ["without an author" if reason.startswith(NO_AUTHOR) else "left out"]
+    ]
 
 
 class ExportChannel(msgspec.Struct, frozen=True):
@@ -101,17 +101,20 @@ class ExportChannel(msgspec.Struct, frozen=True):
 
 def unlisted_problems(channels: Iterable[ExportChannel], flag: str) -> list[Problem]:
     """The problem that folders with messages are in no list; a ``flag`` takes them in."""
-    days = {of.days[0].rpartition("/")[0]: of.days for of in channels if not of.kind}
-    if not days:
+    unlisted = [channel.days for channel in channels if not channel.kind]
+    if not unlisted:
         return []
-    files = sum(map(len, days.values()))
-    number = f"{len(days):,} folders " if len(days) > 1 else ""
+    folders, files = (
+        sorted(days[0].rpartition("/")[0] for days in unlisted),
+        sum(map(len, unlisted)),
+    )
+    number = f"{len(folders):,} folders " if len(folders) > 1 else ""
     what = "1 file" if files == 1 else f"{files:,} files"
     reason = f"{number}in no list of channels; {what} left out, which {flag} imports"
-    return [Problem(_some(sorted(days)), reason)]
+    return [Problem(_some(folders), reason)]
 
 
-def _some(names: list[str]) -> str:
+def _some(names: Sequence[str]) -> str:
     more = len(names) - _EXAMPLES
     return ", ".join(names[:_EXAMPLES]) + (f" and {more:,} more" if more > 0 else "")
 
@@ -157,42 +160,36 @@ class Export:
         """The users, the first of each ID; None when no list of them can be read. Of a
         ``workspace`` that has a list of its own they are those.
         """
-        of_one = [self._layout.path(workspace, name) for name in USER_LISTS]
-        every = [
-            self._layout.path(of, name) for of in ("", *self.workspaces) for name in USER_LISTS
-        ]
-        paths = of_one if workspace and not self._files.keys().isdisjoint(of_one) else every
-        present = [path for path in paths if path in self._files]
-        if not present:
+        paths = self._present([workspace], USER_LISTS) if workspace else []
+        paths = paths or self._present(["", *self.workspaces], USER_LISTS)
+        if not paths:
             self._problem("users.json", "missing, so users are known by their messages alone")
-        lists = [found for name in present if (found := self._objects(name, USERS)) is not None]
-        users: dict[str, SlackUser] = {}
-        for user in (user for found in lists for user in found):
+        lists = [users for path in paths if (users := self._objects(path, USERS)) is not None]
+        by_id: dict[str, SlackUser] = {}
+        for user in (user for users in lists for user in users):
             if is_user_id(user.id):
-                users.setdefault(user.id, user)
+                by_id.setdefault(user.id, user)
             else:
                 self._problem("users.json", f"{user.id[:20]!r} is not the ID of a user")
-        return list(users.values()) if lists else None
+        return list(by_id.values()) if lists else None
 
     def channels(
         self, kinds: frozenset[ChannelKind] = frozenset(ChannelKind)
     ) -> list[ExportChannel]:
         """The channels of these kinds, by ID. A folder belongs to one channel at most."""
-        of_public = [self._layout.path(of, ChannelKind.PUBLIC) for of in ("", *self.workspaces)]
-        if ChannelKind.PUBLIC in kinds and self._files.keys().isdisjoint(of_public):
+        public = self._present(["", *self.workspaces], [ChannelKind.PUBLIC])
+        if ChannelKind.PUBLIC in kinds and not public:
             self._problem("channels.json", "missing, so the IDs of public channels are unknown")
         if not self._layout.folders:
-            self._problem(
-                PurePath(self.path).name,
-                "no file of a day is in it, so there are no messages: it has the lists alone",
-            )
-        if strays := list(self._layout.strays):
-            self._problem(
-                _some(strays), f"{len(strays):,} left out: not in the folder of a channel"
-            )
-        found = [*self._listed(folders := dict(self._layout.folders)), *_unlisted(folders)]
-        shown = [of for of in _marked(found) if of.kind in kinds]
-        return sorted(shown, key=lambda channel: channel.about.id)
+            why = "no file of a day is in it, so there are no messages: it has the lists alone"
+            self._problem(PurePath(self.path).name, why)
+        if strays := self._layout.strays:
+            why = f"{len(strays):,} left out: not in the folder of a channel"
+            self._problem(_some(strays), why)
+        folders = dict(self._layout.folders)
+        channels = [*self._listed(folders), *_unlisted(folders)]
+        wanted = [channel for channel in _marked(channels) if channel.kind in kinds]
+        return sorted(wanted, key=lambda channel: channel.about.id)
 
     def _listed(self, folders: dict[tuple[str, str], list[str]]) -> list[ExportChannel]:
         """The channels of all lists. The ``folders`` that are theirs are taken out.
@@ -200,20 +197,19 @@ class Export:
         A channel that workspaces share is in the lists of each, and may have a folder in each.
         """
         about: dict[str, tuple[ChannelKind, SlackChannel]] = {}
-        homes, days = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
-        called = defaultdict[str, set[str]](set)
+        homes, days = defaultdict[str, set[str]](set), defaultdict[str, list[str]](list)
+        ids_by_name = defaultdict[str, set[str]](set)
         for workspace in (*self.workspaces, ""):
-            here = defaultdict[str, set[str]](set)
-            for kind, one in self._lists(workspace):
-                name = one_form(one.name or "")
-                about.setdefault(one.id, (kind, one))
-                if workspace not in homes[one.id]:
-                    homes[one.id].append(workspace)
-                called[name].add(one.id)
-                here[name].add(one.id)
-                own = folders.pop((workspace, name), None) or folders.pop((workspace, one.id), [])
-                days[one.id] += own
-            for name, cids in here.items():
+            ids_here = defaultdict[str, set[str]](set)
+            for kind, channel in self._lists(workspace):
+                name, cid = one_form(channel.name or ""), channel.id
+                about.setdefault(cid, (kind, channel))
+                homes[cid].add(workspace)
+                ids_here[name].add(cid)
+                own = folders.pop((workspace, name), []) or folders.pop((workspace, cid), [])
+                days[cid] += own
+            for name, cids in ids_here.items():
+                ids_by_name[name] |= cids
                 files = set(self._layout.folders.get((workspace, name), ()))
                 owner = next((cid for cid in sorted(cids) if files & set(days[cid])), "")
                 if owner and len(cids) > 1:
@@ -221,22 +217,24 @@ class Export:
                     reason = f"taken to be of {owner}, but {others} has the same name"
                     self._problem(self._layout.path(workspace, name), reason)
         for key in list(folders):  # in lists of other workspaces than the folder
-            ids = {key[1]} & about.keys() or called.get(key[1], set())
+            ids = {key[1]} & about.keys() or ids_by_name[key[1]]
             if len(ids) == 1:
                 days[next(iter(ids))] += folders.pop(key)
         return [
-            ExportChannel(kind, one, _in_order(days[cid]), tuple(sorted(homes[cid])))
-            for cid, (kind, one) in about.items()
+            ExportChannel(
+                kind, channel, tuple(sorted(days[cid], key=_place)), tuple(sorted(homes[cid]))
+            )
+            for cid, (kind, channel) in about.items()
         ]
 
     def messages(self, channel: ExportChannel) -> Iterator[tuple[str, list[SlackMessage]]]:
         """The files of a channel's days, each with what it holds, in the order of their names."""
-        for name in channel.days:
-            yield name, self._objects(name, MESSAGES) or []
+        for path in channel.days:
+            yield path, self._objects(path, MESSAGES) or []
 
     def size(self, channel: ExportChannel) -> int:
         """How many bytes the files of a channel's days have."""
-        return sum(self._archive.size(self._files[name]) for name in channel.days)
+        return sum(self._archive.size(self._files[path]) for path in channel.days)
 
     def written(self) -> int:
         """When its newest file was written, in seconds since the epoch; 0 for not known."""
@@ -253,48 +251,49 @@ class Export:
 
     def _newest_of(self, channel: ExportChannel, latest: str) -> str:
         newest = ""
-        for name in reversed(channel.days):  # what no date says the place of comes first
-            found = self._newest_in(name, latest)
-            newest = max(newest, found)
-            if found and (day := day_of(name)) is not None:
-                said = datetime.fromtimestamp(seconds(found), UTC).date()
+        for path in reversed(channel.days):  # what no date says the place of comes first
+            try:
+                messages, _ = MESSAGES.decode(self._archive.read(self._files[path]))
+            except (Unreadable, MalformedJson):
+                continue  # reported when the channel is read
+            times = [message.ts for message in messages if is_timestamp(message.ts)]
+            in_file = max((ts for ts in times if ts <= latest), default="")
+            newest = max(newest, in_file)
+            if in_file and (day := day_of(path)) is not None:
+                said = datetime.fromtimestamp(seconds(in_file), UTC).date()
                 if abs(said - day) <= _ZONES:
                     break
         return newest
-
-    def _newest_in(self, name: str, latest: str) -> str:
-        """The newest timestamp up to ``latest`` in a file; "" for none."""
-        try:
-            found, _ = MESSAGES.decode(self._archive.read(self._files[name]))
-        except (Unreadable, MalformedJson):
-            return ""  # reported when the channel is read
-        times = (message.ts for message in found if is_timestamp(message.ts))
-        return max((ts for ts in times if ts <= latest), default="")
 
     # ── files ────────────────────────────────────────────────────────────────────────────────────
 
     def _problem(self, place: str, reason: str) -> None:
         self._problems.append(Problem(place, reason))
 
-    def _objects(self, name: str, decoder: ArrayDecoder[_T]) -> list[_T] | None:
+    def _present(self, workspaces: Iterable[str], names: Iterable[str]) -> list[str]:
+        """The paths of the lists of these names that are there."""
+        paths = [self._layout.path(workspace, name) for workspace in workspaces for name in names]
+        return [path for path in paths if path in self._files]
+
+    def _objects(self, path: str, decoder: ArrayDecoder[_T]) -> list[_T] | None:
         """What a file holds, without what is broken; None when nothing can be told."""
         try:
-            found, broken = decoder.decode(self._archive.read(self._files[name]))
+            objects, broken = decoder.decode(self._archive.read(self._files[path]))
         except (Unreadable, MalformedJson) as error:
-            self._problem(name, f"left out: {error}")
+            self._problem(path, f"left out: {error}")
             return None
-        self._problems += left_out(name, broken)
-        return found
+        self._problems += left_out(path, broken)
+        return objects
 
     def _lists(self, workspace: str) -> Iterator[tuple[ChannelKind, SlackChannel]]:
         """The channels in the lists of a workspace."""
         for kind in filter(None, ChannelKind):
-            path = self._layout.path(workspace, kind)
-            for about in (self._objects(path, CHANNELS) or []) if path in self._files else ():
-                if is_channel_id(about.id):
-                    yield kind, about
-                else:
-                    self._problem(path, f"{about.id[:20]!r} is not the ID of a channel")
+            for path in self._present([workspace], [kind]):
+                for channel in self._objects(path, CHANNELS) or []:
+                    if is_channel_id(channel.id):
+                        yield kind, channel
+                    else:
+                        self._problem(path, f"{channel.id[:20]!r} is not the ID of a channel")
 
 
 def day_of(path: str) -> date | None:
@@ -309,11 +308,6 @@ def _place(path: str) -> tuple[str, str]:
     """By date, and behind all dates whatever is called otherwise."""
     name = path.rpartition("/")[2]
     return name if name[:1].isdecimal() else f"~{name}", path
-
-
-def _in_order(days: list[str]) -> tuple[str, ...]:
-    """The files of days of several folders by date."""
-    return tuple(sorted(days, key=_place))
 
 
 def _unlisted(folders: dict[tuple[str, str], list[str]]) -> Iterator[ExportChannel]:
@@ -334,13 +328,14 @@ def _unlisted(folders: dict[tuple[str, str], list[str]]) -> Iterator[ExportChann
 
 def _marked(channels: list[ExportChannel]) -> Iterator[ExportChannel]:
     """The channels, those of one name with the workspace that each is of."""
-    names = Counter(of.about.name for of in channels if of.about.name)
-    marks = {of.about.id: ", ".join(filter(None, of.workspaces)) for of in channels}
-    shown = Counter((of.about.name, marks[of.about.id]) for of in channels)
-    for of in channels:
-        name, mark = of.about.name, marks[of.about.id]
+    names = Counter(channel.about.name for channel in channels if channel.about.name)
+    marks = [", ".join(filter(None, channel.workspaces)) for channel in channels]
+    marked = list(zip(channels, marks, strict=True))
+    called = Counter((channel.about.name, mark) for channel, mark in marked)
+    for channel, mark in marked:
+        name = channel.about.name
         if not name or names[name] == 1:
-            yield of
+            yield channel
         else:
-            is_enough = shown[name, mark] == 1
-            yield msgspec.structs.replace(of, mark=mark if is_enough else of.about.id)
+            is_enough = called[name, mark] == 1
+            yield msgspec.structs.replace(channel, mark=mark if is_enough else channel.about.id)

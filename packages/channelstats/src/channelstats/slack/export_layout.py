@@ -84,14 +84,13 @@ def layout_of(names: Iterable[str]) -> ExportLayout:
     strays, comments = [], set[str]()
     for path in files:
         parts = path.split("/")
-        workspace = parts[1] if parts[0] == _WORKSPACES and len(parts) > 2 else ""
-        inside = parts[2:] if workspace in workspaces else parts
-        if len(inside) == 2 and _is_of_days(*inside):
-            key = (workspace if workspace in workspaces else "", one_form(inside[0]))
-            folders.setdefault(key, []).append(path)
-        elif inside[0].startswith(_FILE_CONVERSATION):
+        is_inside = parts[0] == _WORKSPACES and len(parts) > 2 and parts[1] in workspaces
+        workspace, (folder, *rest) = (parts[1], parts[2:]) if is_inside else ("", parts)
+        if len(rest) == 1 and _is_of_days(folder, rest[0]):
+            folders.setdefault((workspace, one_form(folder)), []).append(path)
+        elif folder.startswith(_FILE_CONVERSATION):
             comments.add(path.rpartition("/")[0])
-        elif _DAY.fullmatch(parts[-1]) and not inside[0].startswith(_OF_TOOLS):
+        elif _DAY.fullmatch(parts[-1]) and not folder.startswith(_OF_TOOLS):
             strays.append(path)
     if not folders and (texts := [path for path in files if _TEXT_DAY.search(path)]):
         raise NotAnExport(f"{_TEXT_EXPORT}: {texts[0]}")
@@ -107,28 +106,22 @@ def one_form(name: str) -> str:
 
 def _is_of_workspace(parts: list[str]) -> bool:
     """Whether a path tells that its second part is a workspace: by a list, or a file of a day."""
-    match parts:
-        case [first, _, name]:
-            return first == _WORKSPACES and name in LISTS
-        case [first, _, _, name]:
-            return first == _WORKSPACES and _DAY.fullmatch(name) is not None
-    return False
+    if parts[0] != _WORKSPACES or len(parts) not in (3, 4):
+        return False
+    return parts[2] in LISTS if len(parts) == 3 else _DAY.fullmatch(parts[3]) is not None
 
 
 def _is_of_days(folder: str, file: str) -> bool:
-    return (
-        not folder.startswith((_FILE_CONVERSATION, _OF_TOOLS))
-        and file.endswith(".json")
-        and not file.startswith(".")
-        and file not in _NOT_DAYS
-    )
+    is_channel = not folder.startswith((_FILE_CONVERSATION, _OF_TOOLS))
+    return is_channel and file.endswith(".json") and file[0] != "." and file not in _NOT_DAYS
 
 
 def _root(names: list[str]) -> str:
     """The path of the folder that holds the lists, with a slash; "" for the top."""
     if any(map(_is_list, names)):
         return ""
-    roots = sorted({root for root, _, path in (n.partition("/") for n in names) if _is_list(path)})
+    parts = (name.partition("/") for name in names)
+    roots = sorted({root for root, _, path in parts if _is_list(path)})
     if len(roots) == 1:
         return f"{roots[0]}/"
     if roots:

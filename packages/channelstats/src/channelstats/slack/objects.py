@@ -11,17 +11,17 @@ nulls, without costing anything.
 import json
 import re
 from collections.abc import Callable, Iterable
-from typing import Final, Generic, TypeAlias, TypeVar, cast
+from typing import Final, Generic, TypeAlias, TypeVar
 
 import msgspec
 
 _T = TypeVar("_T")
 
 Loose: TypeAlias = int | float | str | None
-"""A number, as some write it; `whole` reads it."""
+"""A number, as some write it; `int_of` reads it."""
 
 
-def whole(value: Loose) -> int | None:
+def int_of(value: Loose) -> int | None:
     """The whole number that is meant; None for anything else, and for one beyond 2**53."""
     try:
         number = int(value) if value is not None else None
@@ -75,8 +75,8 @@ def workspace_of(file: SlackFile) -> str:
     """The workspace that the link to a file leads to: `xxx` of `https://xxx.slack.com/…`, "" for
     every other address. Nothing else of the link is kept.
     """
-    found = _ADDRESS.match(file.permalink or "")
-    return found[1] if found is not None else ""
+    address = _ADDRESS.match(file.permalink or "")
+    return address[1] if address is not None else ""
 
 
 class Edited(msgspec.Struct, gc=False):
@@ -220,21 +220,19 @@ def objects_of(values: Iterable[object], kind: type[_T]) -> tuple[list[_T], list
     """The objects that values stand for, and for each that is broken what is wrong with it. Of a
     message an odd member that is not essential costs that member alone.
     """
-    found, broken = [], []
+    objects, broken = [], []
     for value in values:
         try:
-            found.append(object_of(value, kind))
-            continue
+            objects.append(object_of(value, kind))
         except Broken as error:
-            reason = str(error)
-        sound = None
-        if issubclass(kind, SlackMessage) and reason != _HALF_A_PAIR:
-            sound = _sound_parts(value, lambda part: _fits(part, kind))
-        if sound is not None:
-            found.append(object_of(sound, kind))
-            reason = f"{reason}; the rest of the message was taken"
-        broken.append(reason)
-    return found, broken
+            reason, sound = str(error), None
+            if issubclass(kind, SlackMessage) and reason != _HALF_A_PAIR:
+                sound = _sound_message(value, kind)
+            if sound is not None:
+                objects.append(object_of(sound, kind))
+                reason = f"{reason}; the rest of the message was taken"
+            broken.append(reason)
+    return objects, broken
 
 
 _HALF_A_PAIR: Final = "half of a surrogate pair in the name of a field"
@@ -242,28 +240,27 @@ _ESSENTIAL: Final = frozenset(
     {"type", "ts", "user", "bot_id", "text", "subtype", "thread_ts", "parent_user_id"}
 )
 """Members without which a message would be another one."""
-
 _NOTHING: Final = object()
 
 
-def _fits(value: object, kind: type[object]) -> bool:
-    try:
-        object_of(value, kind)
-    except Broken:
-        return False
-    return True
-
-
-def _sound_parts(message: object, fits: Callable[[object], bool]) -> object:
+def _sound_message(message: object, kind: type[object]) -> dict[str, object] | None:
     """A message without what is odd in it; None where that is essential."""
+
+    def fits(value: object) -> bool:
+        try:
+            object_of(value, kind)
+        except Broken:
+            return False
+        return True
+
     if not isinstance(message, dict):
         return None
     essential = {name: message[name] for name in _ESSENTIAL & message.keys()}
     if not fits(essential):
         return None
-    others = {name: of for name, of in message.items() if name not in essential}
-    part = _sound_part(others, fits)
-    return essential if part is _NOTHING else {**essential, **cast("dict[str, object]", part)}
+    others = {name: value for name, value in message.items() if name not in essential}
+    sound = _sound_part(others, fits)
+    return {**essential, **sound} if isinstance(sound, dict) else essential
 
 
 def _sound_part(value: object, fits: Callable[[object], bool]) -> object:
@@ -273,13 +270,13 @@ def _sound_part(value: object, fits: Callable[[object], bool]) -> object:
     part: object = _NOTHING
     if isinstance(value, dict):
         members = {
-            name: _sound_part(of, lambda one, name=name: fits({name: one}))  # type: ignore[misc]
-            for name, of in value.items()
+            name: _sound_part(member, lambda inner, name=name: fits({name: inner}))  # type: ignore[misc]
+            for name, member in value.items()
         }
-        part = {name: of for name, of in members.items() if of is not _NOTHING}
+        part = {name: member for name, member in members.items() if member is not _NOTHING}
     elif isinstance(value, list):
-        entries = [_sound_part(of, lambda one: fits([one])) for of in value]
-        part = [of for of in entries if of is not _NOTHING]
+        entries = [_sound_part(entry, lambda inner: fits([inner])) for entry in value]
+        part = [entry for entry in entries if entry is not _NOTHING]
     return part if part is not _NOTHING and fits(part) else _NOTHING
 
 
@@ -288,10 +285,10 @@ def _in_words(complaint: str) -> str:
     parts = _WRONG_KIND.fullmatch(complaint)
     if parts is None:
         return complaint
-    expected, found, path = parts.groups(default="")
+    expected, given, path = parts.groups(default="")
     kinds = [_KINDS.get(kind, kind) for kind in expected.split(" | ") if kind != "null"]
     place = path.removeprefix("$").lstrip(".") or "it"
-    return f"{place} is {_KINDS.get(found, found)}, expected {' or '.join(kinds)}"
+    return f"{place} is {_KINDS.get(given, given)}, expected {' or '.join(kinds)}"
 
 
 class ArrayDecoder(Generic[_T]):
@@ -306,8 +303,7 @@ class ArrayDecoder(Generic[_T]):
 
         :raises MalformedJson: no JSON, or no array
         """
-        if data.startswith(_BOM):
-            data = data[len(_BOM) :]
+        data = data.removeprefix(_BOM)
         try:
             return self._many.decode(data), []
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -315,21 +311,18 @@ class ArrayDecoder(Generic[_T]):
         # The standard library's decoder takes what msgspec refuses to: halves of surrogate pairs.
         try:
             values = json.loads(data)
-        except (ValueError, RecursionError) as error:
-            raise MalformedJson(_reason(error)) from None
+        except json.JSONDecodeError as error:
+            where = f"line {error.lineno} column {error.colno}"
+            raise MalformedJson(f"not JSON, {where}: {error.msg}") from None
+        except UnicodeDecodeError as error:
+            raise MalformedJson(f"not UTF-8, byte {error.start}") from None
+        except RecursionError:
+            raise MalformedJson("nested too deeply") from None
+        except ValueError:
+            raise MalformedJson("a number with too many digits") from None
         if not isinstance(values, list):
             raise MalformedJson(f"expected an array, found {type(values).__name__}")
         return objects_of(values, self._kind)
-
-
-def _reason(error: ValueError | RecursionError) -> str:
-    if isinstance(error, json.JSONDecodeError):
-        return f"not JSON, line {error.lineno} column {error.colno}: {error.msg}"
-    if isinstance(error, UnicodeDecodeError):
-        return f"not UTF-8, byte {error.start}"
-    if isinstance(error, RecursionError):
-        return "nested too deeply"
-    return "a number with too many digits"
 
 
 MESSAGES: Final = ArrayDecoder(SlackMessage)

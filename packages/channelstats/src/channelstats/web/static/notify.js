@@ -4,25 +4,21 @@
  * Rule: whatever keeps the browser from it is said in words, with what can be done about it.
  */
 
-const SUBSCRIPTIONS = "/notifications/subscriptions";
-const BROWSER_PATIENCE = 20_000; // ms; a browser without its push service may never answer
+const BROWSER_TIMEOUT = 20_000; // ms; a browser without its push service may never answer
+const DENIED = "Notifications are blocked for this page. Allow them in the page settings beside the address, then try again.";
+const LATE = "The browser cannot reach its push service yet. This can take some seconds after the browser starts; try again.";
 
 const panel = document.querySelector("#notify");
-const state = panel.querySelector("[role=status]");
-const buttons = {
-  subscribe: panel.querySelector("#notify-subscribe"),
-  unsubscribe: panel.querySelector("#notify-unsubscribe"),
-};
-
-class Trouble extends Error {}
+const words = panel.querySelector("[role=status]");
+const subscribeButton = panel.querySelector("#notify-subscribe");
+const unsubscribeButton = panel.querySelector("#notify-unsubscribe");
 
 panel.hidden = false;
-const reason = missing();
-if (reason) {
-  say("impossible", reason);
+if (missing()) {
+  say("impossible", missing());
 } else {
-  buttons.subscribe.addEventListener("click", () => run(subscribe));
-  buttons.unsubscribe.addEventListener("click", () => run(unsubscribe));
+  subscribeButton.addEventListener("click", () => run(subscribe));
+  unsubscribeButton.addEventListener("click", () => run(unsubscribe));
   navigator.serviceWorker.addEventListener("message", () => run(resume));
   await run(resume);
 }
@@ -48,7 +44,7 @@ async function run(action) {
   try {
     await action();
   } catch (error) {
-    say("failed", error instanceof Trouble ? error.message : `That did not work: ${error.message}`);
+    say("failed", error.message);
   } finally {
     panel.setAttribute("aria-busy", "false");
   }
@@ -57,131 +53,96 @@ async function run(action) {
 /** Take up what an earlier visit left. */
 async function resume() {
   show(false, "");
-  if (Notification.permission === "denied") throw denied();
+  if (Notification.permission === "denied") throw new Error(DENIED);
   const registration = await navigator.serviceWorker.getRegistration("/");
-  const found = registration && (await inTime(registration.pushManager.getSubscription()));
-  if (!found) return;
+  if (!(await currentOf(registration))) return;
   show(true, "This browser gets notifications.");
-  const key = await serverKey();
-  if (madeWith(found, key)) return tell("POST", found);
-  // The dashboard has another key now, and nothing sent with that arrives at the old subscription.
-  await drop(found);
-  await make(registration, key);
+  await subscribeWith(registration);
 }
 
 async function subscribe() {
   say("busy", "Your browser asks whether this page may show notifications …");
   const permission = await Notification.requestPermission();
-  if (permission === "denied") throw denied();
   if (permission !== "granted") {
-    throw new Trouble("The question was closed without an answer. Press Subscribe again and choose Allow.");
+    throw new Error(permission === "denied" ? DENIED : "The question was closed without an answer. Press Subscribe again and choose Allow.");
   }
   say("busy", "Subscribing …");
-  const key = await serverKey();
-  const registration = await worker();
-  const found = await inTime(registration.pushManager.getSubscription());
-  if (found && !madeWith(found, key)) await drop(found);
-  await make(registration, key);
+  await navigator.serviceWorker.register("/worker.js", { updateViaCache: "none" });
+  await subscribeWith(await inTime(navigator.serviceWorker.ready));
   show(true, "Subscribed: this browser gets a notification when there is a new weekly report.");
-  buttons.unsubscribe.focus();
+  unsubscribeButton.focus();
 }
 
-async function make(registration, key) {
-  let made;
+/** Nothing sent with the key of today arrives at a subscription that was made with another one. */
+async function subscribeWith(registration) {
+  const { key } = await ask("/notifications/key");
+  const old = await currentOf(registration);
+  if (old && isMadeWith(old, key)) return tell("POST", old);
+  if (old) await drop(old);
+  const options = { userVisibleOnly: true, applicationServerKey: key };
+  const subscription = await inTime(registration.pushManager.subscribe(options));
   try {
-    made = await inTime(
-      registration.pushManager.subscribe({ userVisibleOnly: true, applicationServerKey: key }),
-    );
+    return await tell("POST", subscription);
   } catch (error) {
-    if (error instanceof Trouble) throw error;
-    if (error.name === "NotAllowedError") throw denied();
-    throw new Trouble(
-      `The browser got no subscription from its push service (${error.message}). It may be switched off, or blocked on this network.`,
-    );
-  }
-  try {
-    await tell("POST", made);
-  } catch (error) {
-    await made.unsubscribe();
+    await subscription.unsubscribe();
     throw error;
   }
 }
 
 async function unsubscribe() {
   say("busy", "Unsubscribing …");
-  const registration = await navigator.serviceWorker.getRegistration("/");
-  const found = registration && (await inTime(registration.pushManager.getSubscription()));
-  if (found) await drop(found);
+  const subscription = await currentOf(await navigator.serviceWorker.getRegistration("/"));
+  if (subscription) await drop(subscription);
   show(false, "Unsubscribed.");
-  buttons.subscribe.focus();
+  subscribeButton.focus();
 }
 
-async function drop(found) {
+async function drop(subscription) {
   // Should the dashboard not hear of it, its next message finds nobody, and it forgets by itself.
-  await Promise.allSettled([tell("DELETE", { endpoint: found.endpoint })]);
-  await inTime(found.unsubscribe());
+  await Promise.allSettled([tell("DELETE", { endpoint: subscription.endpoint })]);
+  await inTime(subscription.unsubscribe());
 }
 
-async function worker() {
-  try {
-    await navigator.serviceWorker.register("/worker.js", { updateViaCache: "none" });
-  } catch (error) {
-    throw new Trouble(`The service worker could not be started: ${error.message} There is none in private windows or where site data is blocked.`);
-  }
-  return inTime(navigator.serviceWorker.ready);
-}
-
-async function serverKey() {
-  return (await ask("/notifications/key")).key;
+function currentOf(registration) {
+  return registration && inTime(registration.pushManager.getSubscription());
 }
 
 function tell(method, document) {
   const headers = { "Content-Type": "application/json" };
-  return ask(SUBSCRIPTIONS, { method, headers, body: JSON.stringify(document) });
+  return ask("/notifications/subscriptions", { method, headers, body: JSON.stringify(document) });
 }
 
 async function ask(path, options) {
-  let answer;
-  try {
-    answer = await fetch(path, { ...options, cache: "no-store" });
-  } catch {
-    throw new Trouble("The dashboard does not answer. Is it still running?");
-  }
+  const answer = await fetch(path, { ...options, cache: "no-store" }).catch(() => {
+    throw new Error("The dashboard does not answer. Is it still running?");
+  });
   const content = await answer.json().catch(() => null);
-  if (!answer.ok) {
-    throw new Trouble(`The dashboard refused this (${answer.status})${content?.error ? `: ${content.error}.` : "."}`);
-  }
-  return content;
+  if (answer.ok) return content;
+  throw new Error(`The dashboard refused this (${answer.status}): ${content?.error ?? "no reason"}.`);
 }
 
-function madeWith(subscription, key) {
-  const own = subscription.options?.applicationServerKey;
-  if (!own) return false;
-  const text = btoa(String.fromCharCode(...new Uint8Array(own)));
+function isMadeWith({ options }, key) {
+  const text = btoa(String.fromCharCode(...new Uint8Array(options?.applicationServerKey ?? [])));
   return text.replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "") === key;
 }
 
-function denied() {
-  return new Trouble("Notifications are blocked for this page. Allow them in the page settings beside the address, then try again.");
-}
-
-/** A promise of the browser, or a Trouble when it takes too long. */
-function inTime(promise) {
-  let timer;
-  const late = new Promise((_, reject) => {
-    const words = "The browser cannot reach its push service yet. This can take some seconds after the browser starts; try again.";
-    timer = setTimeout(() => reject(new Trouble(words)), BROWSER_PATIENCE);
+/** What a browser answers, or an error when it takes too long or has no push service. */
+async function inTime(promise) {
+  const late = new Promise((_, reject) => setTimeout(reject, BROWSER_TIMEOUT, new Error(LATE)));
+  return Promise.race([promise, late]).catch((error) => {
+    if (error.name === "NotAllowedError") throw new Error(DENIED);
+    if (error.message === LATE) throw error;
+    throw new Error(`The browser got no subscription from its push service (${error.message}). It may be switched off, or blocked on this network.`);
   });
-  return Promise.race([promise, late]).finally(() => clearTimeout(timer));
 }
 
-function show(subscribed, words) {
-  buttons.subscribe.hidden = subscribed;
-  buttons.unsubscribe.hidden = !subscribed;
-  say(subscribed ? "subscribed" : "unsubscribed", words);
+function show(subscribed, text) {
+  subscribeButton.hidden = subscribed;
+  unsubscribeButton.hidden = !subscribed;
+  say(subscribed ? "subscribed" : "unsubscribed", text);
 }
 
-function say(name, words) {
-  panel.dataset.state = name;
-  state.textContent = words;
+function say(state, text) {
+  panel.dataset.state = state;
+  words.textContent = text;
 }

@@ -5,30 +5,23 @@
  * workers that stay silent. Only pages of this dashboard are opened.
  */
 
-const SUBSCRIPTIONS = "/notifications/subscriptions";
-const FALLBACK = { title: "A new weekly report is ready", body: "", url: "/" };
-
 self.addEventListener("install", () => self.skipWaiting());
 self.addEventListener("activate", (event) => event.waitUntil(self.clients.claim()));
-self.addEventListener("push", (event) => event.waitUntil(show(read(event.data))));
+self.addEventListener("push", (event) => event.waitUntil(show(event.data)));
 self.addEventListener("notificationclick", (event) => {
   event.notification.close();
   event.waitUntil(open(event.notification.data?.url));
 });
 self.addEventListener("pushsubscriptionchange", (event) => event.waitUntil(renew(event)));
 
-function read(data) {
+function show(data) {
   let content;
   try {
     content = data?.json();
   } catch {
     content = null; // not from this dashboard, and yet something has to be shown
   }
-  const texts = Object.entries(content ?? {}).filter(([, value]) => typeof value === "string");
-  return { ...FALLBACK, ...Object.fromEntries(texts) };
-}
-
-function show({ title, body, url }) {
+  const { title = "A new weekly report is ready", body = "", url = "/" } = content ?? {};
   return self.registration.showNotification(title, {
     body,
     icon: "/notifications/icon.png",
@@ -48,20 +41,14 @@ async function open(path) {
 /** The browser changed its subscription by itself, or lost it. */
 async function renew({ oldSubscription, newSubscription }) {
   if (oldSubscription) await tell("DELETE", { endpoint: oldSubscription.endpoint });
-  const answer = await fetch("/notifications/key");
-  const { key } = await answer.json();
-  const subscription =
-    newSubscription ??
-    (await self.registration.pushManager.subscribe({
-      userVisibleOnly: true,
-      applicationServerKey: key,
-    }));
-  await tell("POST", subscription);
+  const { key } = await (await fetch("/notifications/key")).json();
+  const options = { userVisibleOnly: true, applicationServerKey: key };
+  await tell("POST", newSubscription ?? (await self.registration.pushManager.subscribe(options)));
   const pages = await self.clients.matchAll({ type: "window" });
   for (const page of pages) page.postMessage("subscription renewed");
 }
 
 function tell(method, document) {
   const headers = { "Content-Type": "application/json" };
-  return fetch(SUBSCRIPTIONS, { method, headers, body: JSON.stringify(document) });
+  return fetch("/notifications/subscriptions", { method, headers, body: JSON.stringify(document) });
 }
