@@ -81,40 +81,26 @@ def subscribed(new: Subscription, week: Period | None, now: int) -> Subscription
 
 
 class AnnounceResult(msgspec.Struct):
-    """What became of subscriptions: how many were notified; and by the words below."""
+    """How many subscriptions were notified, left for later or removed, or knew already; what else
+    is to be said of them; and whether another run is sending, so that this one did not.
+    """
 
     notified: int = 0
     left: int = 0
     removed: int = 0
     knew: int = 0
-    later: int = 0
-    foreign: int = 0
-    """Of those left, how many subscribed with another key than that of this data folder."""
-    without_server: int = 0
-    """Of those left, how many want mail where no server is set."""
+    remarks: list[str] = []
     is_busy: bool = False
-    """Another run is sending."""
-    is_empty_week: bool = False
     is_dry_run: bool = False
 
     def __str__(self) -> str:
-        if self.is_empty_week:
-            return "there were no messages in this week: nobody is notified"
         how = "would be notified" if self.is_dry_run else "notified"
         parts = [f"{self.notified:,} {plural(self.notified, 'subscriber')} {how}"]
+        parts += [f"{self.left:,} left for later"] if self.left else []
+        parts += [f"{self.removed:,} unsubscribed"] if self.removed else []
+        parts += [f"{self.knew:,} knew already"] if self.knew else []
         parts += ["another run is notifying"] if self.is_busy else []
-        numbers = ((getattr(self, name), words) for name, words in _WORDS.items())
-        return ", ".join(parts + [f"{number:,} {words}" for number, words in numbers if number])
-
-
-_WORDS: Final = {
-    "left": "left for later",
-    "removed": "unsubscribed",
-    "knew": "knew already",
-    "later": "subscribed after it was over: theirs is the next one",
-    "foreign": "with another key: is this the dashboard's data folder?",
-    "without_server": "of them by mail: mail_server is not set",
-}
+        return ", ".join(parts + self.remarks)
 
 
 class Notice(msgspec.Struct, frozen=True):
@@ -160,17 +146,19 @@ class Announcer:
         subscriptions = await self._tables.subscriptions.all()
         done = [one for one in subscriptions if not one.waits_for(week.start)]
         later = sum(one.created_at >= week.end for one in done)
-        waiting = len(subscriptions) - len(done)
-        result = AnnounceResult(knew=len(done) - later, later=later, is_dry_run=dry_run)
-        if not waiting:
+        result = AnnounceResult(knew=len(done) - later, is_dry_run=dry_run)
+        if later:
+            after = f"{later:,} subscribed after it was over: theirs is the next one"
+            result.remarks.append(after)
+        if len(done) == len(subscriptions):
             return result
         data = await self._report_data(week)
         goals, alerts = await measured_week(self._tables, self._settings, week)
         message = await asyncio.to_thread(message_of, data, goals, alerts)
         if message is None:
-            return AnnounceResult(is_empty_week=True)
+            return AnnounceResult(remarks=["as there were no messages in this week"])
         if dry_run:
-            result.notified = waiting
+            result.notified = len(subscriptions) - len(done)
             return result
         mail = cache(await self._mail_maker(data, goals, alerts))
         notice = Notice(TOPIC, message, mail, {"announced": week.start.isoformat()})
@@ -189,16 +177,19 @@ class Announcer:
 
         :raises SettingError: the key cannot be used
         """
-        topic = f"{WARNED}-{week.start.isoformat()}-{len(lines)}"
+        result, topic = AnnounceResult(), f"{WARNED}-{week.start.isoformat()}-{len(lines)}"
 
         def notice_for(one: Subscription) -> Notice | None:
             known = one.warned_of(week.start)
             new = [line for bound, line in lines.items() if bound not in known]
+            if not new:
+                result.knew += 1
+                return None
             columns = {"warned": warned(week.start, known | lines.keys())}
             message, mail = warning_message(week, new), partial(warning_mail, week, new)
-            return Notice(topic, message, mail, columns) if new else None
+            return Notice(topic, message, mail, columns)
 
-        return await self._send_all(notice_for, AnnounceResult()) if lines else AnnounceResult()
+        return await self._send_all(notice_for, result) if lines else result
 
     async def _report_data(self, week: Period) -> ReportData:
         settings, now = self._settings, int(self._clock())
@@ -219,8 +210,8 @@ class Announcer:
     ) -> AnnounceResult:
         """Send everybody what they wait for, unless another run does."""
         lease = self._tables.subscriptions.lease(self._clock)
-        if not await lease.acquire():
-            result.is_busy = True
+        result.is_busy = not await lease.acquire()
+        if result.is_busy:
             return result
         try:
             async with lease:
@@ -228,7 +219,6 @@ class Announcer:
                 subscriptions = await self._tables.subscriptions.all()
                 notices = [(one, notice_for(one)) for one in subscriptions]
                 waiting = [(one, notice) for one, notice in notices if notice is not None]
-                result.knew = len(subscriptions) - len(waiting) - result.later
                 pushes = [(one, notice) for one, notice in waiting if not one.address]
                 mails = [(one, notice) for one, notice in waiting if one.address]
                 if pushes:
@@ -243,8 +233,10 @@ class Announcer:
         settings = self._settings
         key = await asyncio.to_thread(vapid_key, settings.folder)
         reachable = [(one, notice) for one, notice in waiting if one.vapid == key.public]
-        result.foreign = len(waiting) - len(reachable)
-        result.left += result.foreign
+        if foreign := len(waiting) - len(reachable):
+            result.left += foreign
+            question = "is this the dashboard's data folder?"
+            result.remarks.append(f"{foreign:,} with another key: {question}")
         contact = settings.push_contact or DEFAULT_CONTACT
         async with PushSender.open(key, contact, self._clock, settings.push_hosts) as sender:
 
@@ -255,8 +247,8 @@ class Announcer:
 
     async def _mail(self, waiting: Notices, lease: Lease, result: AnnounceResult) -> None:
         if self._mail_server is None:
-            result.without_server = len(waiting)
             result.left += len(waiting)
+            result.remarks.append(f"{len(waiting):,} of them by mail: mail_server is not set")
             return
         folder, clock = self._settings.folder, self._clock
         sender = await asyncio.to_thread(MailSender, self._mail_server, folder, clock)
