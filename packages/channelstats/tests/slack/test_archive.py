@@ -64,23 +64,13 @@ def test_a_file_above_the_limit_is_not_read(archive_path: Path) -> None:
 # ── what no export is ────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "../users.json",
-        "general/../../users.json",
-        "/etc/passwd",
-        "//server/share/users.json",
-        "\\users.json",
-        "C:/users.json",
-        "c:\\users.json",
-        "C:users.json",
-        "general\\..\\users.json",
-        "..",
-        "../",
-        ".",
-    ],
-)
+LEADING_ELSEWHERE = """
+../users.json general/../../users.json /etc/passwd //server/share/users.json \\users.json
+C:/users.json c:\\users.json C:users.json general\\..\\users.json .. ../ .
+"""
+
+
+@pytest.mark.parametrize("name", LEADING_ELSEWHERE.split())
 def test_a_name_that_leads_elsewhere_is_refused(tmp_path: Path, name: str) -> None:
     path = made(tmp_path, lambda archive: archive.writestr(name, "[]"))
     with pytest.raises(ArchiveRefused, match=r"not a plain relative path") as refused:
@@ -120,16 +110,6 @@ def test_a_link_or_a_special_file_in_a_zip_is_refused(tmp_path: Path, kind: int)
         open_archive(path)
 
 
-def test_two_files_of_one_name_are_refused(tmp_path: Path) -> None:
-    def write(archive: zipfile.ZipFile) -> None:
-        archive.writestr("users.json", "[]")
-        with pytest.warns(UserWarning, match=r"Duplicate name"):
-            archive.writestr("users.json", "[1]")
-
-    with pytest.raises(ArchiveRefused, match=r"'users.json' is there twice"):
-        open_archive(made(tmp_path, write))
-
-
 @pytest.mark.parametrize("other", ["./users.json", ".//users.json", "users.json/"])
 def test_two_paths_of_one_file_are_refused(tmp_path: Path, other: str) -> None:
     path = write_zip({"users.json": b"[]", other: b""}, tmp_path / "x.zip")
@@ -163,11 +143,8 @@ def test_a_name_without_the_flag_is_utf8_where_it_decodes_as_such_else_cp437(
             "日本/1.json": b"[2]",
             "Züürich/1.json": b"[3]",
         }
-
-
-def test_a_name_with_the_flag_is_not_decoded_again(tmp_path: Path) -> None:
-    name = "café".encode().decode("cp437") + "/1.json"
-    with closing(open_archive(write_zip({name: b"[]"}, tmp_path / "x.zip"))) as archive:
+    name = "café".encode().decode("cp437") + "/1.json"  # which has the flag
+    with closing(open_archive(write_zip({name: b"[]"}, tmp_path / "y.zip"))) as archive:
         assert archive.names == [name]
 
 
@@ -261,14 +238,11 @@ def test_a_zip_that_was_cut_short_says_so(tmp_path: Path, kept: int) -> None:
 @pytest.mark.parametrize("content", [b"", b"not a zip at all" * 100])
 def test_what_is_neither_folder_nor_zip_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "export.zip"
+    with pytest.raises(ArchiveRefused, match=r"No such file"):
+        open_archive(path)
     path.write_bytes(content)
     with pytest.raises(ArchiveRefused, match=r"export\.zip: expected a folder or a zip"):
         open_archive(path)
-
-
-def test_a_missing_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ArchiveRefused, match=r"No such file"):
-        open_archive(tmp_path / "none.zip")
 
 
 @given(st.data())
@@ -299,11 +273,6 @@ def test_links_in_a_folder_are_not_followed(tmp_path: Path) -> None:
     with closing(open_archive(folder)) as archive:
         assert archive.names == sorted(FILES)
         assert sorted(archive.ignored) == ["channels.json", "dev"]
-
-
-def test_a_file_that_became_a_link_is_not_followed(tmp_path: Path) -> None:
-    folder = write_folder(FILES, tmp_path / "export")
-    with closing(open_archive(folder)) as archive:
         (folder / "users.json").unlink()
         (folder / "users.json").symlink_to("/etc/passwd")
         with pytest.raises(Unreadable):
