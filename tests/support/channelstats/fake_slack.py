@@ -39,8 +39,7 @@ class Refuse(Exception):
 @dataclass
 class Fault:
     """``do``: `rate` (429), `error` (`ok: false`), `expire` (of a cursor that is sent), `status`,
-    `cut` (in mid-page; it is done all the same), `drop` (no answer, nothing done),
-    `html`, `text`.
+    `cut` (in mid-page; it is done all the same), `html`, `text`.
 
     ``value``: seconds of Retry-After ("" for no such header), the error's code, the status.
     """
@@ -148,9 +147,6 @@ class FakeSlack:
                 return web.Response(text="<html>sorry</html>", content_type="text/html")
             case "text":
                 return web.Response(text="sorry")
-            case "drop":
-                request.transport.abort()
-                return web.Response()
         assert fault.do == "cut"
         whole = json.dumps(self.answer(method, params)).encode()
         response = web.StreamResponse(headers={"Content-Type": "application/json"})

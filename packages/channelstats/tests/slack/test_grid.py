@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channelstats.slack.archive import ArchiveRefused
-from channelstats.slack.export import Export, unlisted_problems
+from channelstats.slack.export import Export
 from channelstats.slack.export_layout import ChannelKind, NotAnExport, layout_of
 from support.channelstats.workspace import write_zip
 
@@ -40,7 +40,7 @@ GRID: dict[str, object] = {
 }
 
 
-def found(export: Export) -> dict[str, tuple[str, ...]]:
+def days_of(export: Export) -> dict[str, tuple[str, ...]]:
     return {channel.name: channel.days for channel in export.channels()}
 
 
@@ -50,7 +50,7 @@ def test_every_workspace_is_read_and_channels_of_one_name_are_told_apart(
 ) -> None:
     export = opened(tmp_path, GRID, root)
     assert export.workspaces == ("alpha", "beta")
-    assert found(export) == {
+    assert days_of(export) == {
         "general (alpha)": (f"teams/alpha/general/{DAY}",),
         "general (beta)": (f"teams/beta/general/{DAY}",),
         "lobby": (f"lobby/{DAY}",),
@@ -82,46 +82,63 @@ def test_a_channel_that_workspaces_share_is_one_with_the_days_of_all(tmp_path: P
     assert [path[-15:] for path in channel.days] == [f"2024-01-0{n}.json" for n in (1, 2, 3)]
 
 
-def test_a_folder_may_be_of_a_channel_that_another_list_knows(tmp_path: Path) -> None:
-    files = {
-        "channels.json": listed("one"),
-        f"teams/alpha/one/{DAY}": [MESSAGE],
-        "teams/beta/channels.json": listed("two"),
-        f"two/{DAY}": [MESSAGE],
-    }
+@pytest.mark.parametrize(
+    ("files", "expected", "problems"),
+    [
+        pytest.param(
+            {
+                "channels.json": listed("one"),
+                f"teams/alpha/one/{DAY}": [MESSAGE],
+                "teams/beta/channels.json": listed("two"),
+                f"two/{DAY}": [MESSAGE],
+            },
+            {"one": (f"teams/alpha/one/{DAY}",), "two": (f"two/{DAY}",)},
+            [],
+            id="of a channel that another list knows",
+        ),
+        pytest.param(
+            {
+                "teams/alpha/channels.json": listed("CA=general"),
+                "teams/beta/channels.json": listed("CB=general"),
+                f"general/{DAY}": [MESSAGE],
+            },
+            {"general (alpha)": (), "general (beta)": (), "general": (f"general/{DAY}",)},
+            [],
+            id="of none of several channels that it may be of",
+        ),
+        pytest.param(
+            {"channels.json": listed("C1=one", "C2=one"), f"one/{DAY}": [MESSAGE]},
+            {"one (C1)": (f"one/{DAY}",), "one (C2)": ()},
+            ["one: taken to be of C1, but C2 has the same name"],
+            id="of one of two channels of one name, not in silence",
+        ),
+        pytest.param(
+            {"channels.json": listed("C1=one", "C2=C1", "C3=C1"), f"C1/{DAY}": [MESSAGE]},
+            {"one": (f"C1/{DAY}",), "C1 (C2)": (), "C1 (C3)": ()},
+            [],
+            id="of the channel of that ID, not of those of that name",
+        ),
+        pytest.param(
+            {
+                "channels.json": listed("teams"),
+                f"teams/{DAY}": [MESSAGE],
+                "teams/attachments/a.json": [1],
+            },
+            {"teams": (f"teams/{DAY}",)},
+            [],
+            id="of a channel that is called teams",
+        ),
+    ],
+)
+def test_a_folder_is(
+    tmp_path: Path,
+    files: dict[str, object],
+    expected: dict[str, tuple[str, ...]],
+    problems: list[str],
+) -> None:
     export = opened(tmp_path, files)
-    assert found(export) == {"one": (f"teams/alpha/one/{DAY}",), "two": (f"two/{DAY}",)}
-
-
-def test_a_folder_that_may_be_of_several_channels_is_of_none(tmp_path: Path) -> None:
-    files = {
-        "teams/alpha/channels.json": listed("CA=general"),
-        "teams/beta/channels.json": listed("CB=general"),
-        f"general/{DAY}": [MESSAGE],
-    }
-    export = opened(tmp_path, files)
-    assert found(export) == {
-        "general (alpha)": (),
-        "general (beta)": (),
-        "general": (f"general/{DAY}",),
-    }
-    (problem,) = unlisted_problems(export.channels(), "--all")
-    assert problem.place == "general"
-
-
-def test_of_two_channels_of_one_name_in_one_list_none_is_picked_in_silence(tmp_path: Path) -> None:
-    files = {"channels.json": listed("C1=one", "C2=one"), f"one/{DAY}": [MESSAGE]}
-    export = opened(tmp_path, files)
-    assert found(export) == {"one (C1)": (f"one/{DAY}",), "one (C2)": ()}
-    (problem,) = export.problems()
-    assert str(problem) == "one: taken to be of C1, but C2 has the same name"
-
-
-def test_a_folder_that_is_called_by_an_id_is_not_of_channels_of_that_name(tmp_path: Path) -> None:
-    files = {"channels.json": listed("C1=one", "C2=C1", "C3=C1"), f"C1/{DAY}": [MESSAGE]}
-    export = opened(tmp_path, files)
-    assert found(export) == {"one": (f"C1/{DAY}",), "C1 (C2)": (), "C1 (C3)": ()}
-    assert export.problems() == []
+    assert days_of(export) == expected
+    assert list(map(str, export.problems())) == problems
 
 
 # ── folders that no list knows ───────────────────────────────────────────────────────────────────
@@ -178,17 +195,6 @@ def test_an_export_without_files_of_days_says_so(tmp_path: Path) -> None:
 def test_several_exports_in_one_folder_are_named(tmp_path: Path) -> None:
     with pytest.raises(ArchiveRefused, match="holds 2 exports: alpha, beta; give one of them"):
         opened(tmp_path, {"alpha/channels.json": [], "beta/channels.json": []})
-
-
-def test_a_channel_that_is_called_teams_is_no_grid(tmp_path: Path) -> None:
-    files = {
-        "channels.json": listed("teams"),
-        f"teams/{DAY}": [MESSAGE],
-        "teams/attachments/a.json": [1],
-    }
-    export = opened(tmp_path, files)
-    assert export.workspaces == ()
-    assert found(export) == {"teams": (f"teams/{DAY}",)}
 
 
 PARTS = st.sampled_from(["teams", "alpha", "channels.json", DAY, "x", "users.json", "FC:F1:x"])

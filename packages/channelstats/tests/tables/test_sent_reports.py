@@ -1,10 +1,10 @@
-"""A row of what was sent has one holder, and holds what it was given."""
+"""A row of what was sent holds what it was given, until it is forgotten or long past."""
 
 from datetime import date
 
 import msgspec
 
-from channelstats.tables.sent_reports import HELD, NOT_DONE, Sent, SentKey, columns_of
+from channelstats.tables.sent_reports import Sent, SentKey, columns_of
 from support.channelstats.house import House
 from support.clocks import ManualClock
 
@@ -19,41 +19,16 @@ async def stored(house: House, key: SentKey, row: Sent) -> None:
     assert await lease.release(columns_of(row))
 
 
-async def test_a_row_is_read_as_it_was_written(empty: House) -> None:
-    full = Sent("CGEN", "1.1", 9)
-    for key, row in ((KEY, full), (GLOBAL, MINE), (KEY, MINE)):
+async def test_a_row_is_read_as_it_was_written_and_its_key_says_what_went_where(
+    empty: House,
+) -> None:
+    for key, row in ((KEY, msgspec.structs.replace(MINE, done=9)), (GLOBAL, MINE), (KEY, MINE)):
         await stored(empty, key, row)
         assert await empty.tables.sent.get(key) == row
-
-
-async def test_its_key_says_what_went_where(empty: House) -> None:
-    await stored(empty, KEY, MINE)
-    await stored(empty, GLOBAL, MINE)
     assert set(await empty.items("Configuration")) == {
         "sent user UBOB 2024-03-10-7 UBOB",
         "sent global - 2024-03-10-7 CGEN",
     }
-
-
-async def test_a_row_has_one_holder_and_only_the_holder_changes_it(empty: House) -> None:
-    clock, other = ManualClock(), Sent("CDEV")
-    first, second = (empty.tables.sent.lease(KEY, clock) for _ in range(2))
-    assert await first.acquire()
-    assert await first.renew(columns_of(MINE))
-    assert not await second.acquire()
-    assert not await second.renew(columns_of(other))
-    assert not await second.release(columns_of(other))
-    assert await empty.tables.sent.get(KEY) == MINE
-    clock.advance(HELD)
-    assert await second.acquire()
-    assert not await first.renew(columns_of(other))
-
-
-async def test_what_is_done_is_not_acquired_unless_on_purpose(empty: House) -> None:
-    await stored(empty, KEY, msgspec.structs.replace(MINE, done=9))
-    lease = empty.tables.sent.lease(KEY, ManualClock())
-    assert not await lease.acquire(NOT_DONE)
-    assert await lease.acquire()
 
 
 async def test_what_a_person_was_sent_can_be_forgotten(empty: House) -> None:
