@@ -108,14 +108,14 @@ class Notice(msgspec.Struct, frozen=True):
     ``columns`` of the subscription note that it was sent.
     """
 
+    to: Subscription
     topic: str
     message: WeekMessage
     mail: Callable[[], Mail]
     columns: Mapping[str, Value]
 
 
-Notices: TypeAlias = list[tuple[Subscription, Notice]]
-Send: TypeAlias = Callable[[Subscription, Notice], Awaitable[int]]
+Send: TypeAlias = Callable[[Notice], Awaitable[int]]
 """Sends once; returns the status of the answer as in HTTP, 0 for none."""
 
 
@@ -144,8 +144,8 @@ class Announcer:
         :raises SettingError: the key cannot be used
         """
         subscriptions = await self._tables.subscriptions.all()
-        done = [one for one in subscriptions if not one.waits_for(week.start)]
-        later = sum(one.created_at >= week.end for one in done)
+        done = [known for known in subscriptions if not known.waits_for(week.start)]
+        later = sum(known.created_at >= week.end for known in done)
         result = AnnounceResult(knew=len(done) - later, is_dry_run=dry_run)
         if later:
             after = f"{later:,} subscribed after it was over: theirs is the next one"
@@ -161,10 +161,13 @@ class Announcer:
             result.notified = len(subscriptions) - len(done)
             return result
         mail = cache(await self._mail_maker(data, goals, alerts))
-        notice = Notice(TOPIC, message, mail, {"announced": week.start.isoformat()})
-        return await self._send_all(
-            lambda one: notice if one.waits_for(week.start) else None, result
-        )
+        start = week.start.isoformat()
+
+        def notice_for(to: Subscription) -> Notice | None:
+            notice = Notice(to, TOPIC, message, mail, {"announced": start})
+            return notice if to.waits_for(week.start) else None
+
+        return await self._send_all(notice_for, result)
 
     async def mail_about(self, week: Period) -> Mail:
         """The mail about a week, as everybody gets it."""
@@ -179,15 +182,15 @@ class Announcer:
         """
         result, topic = AnnounceResult(), f"{WARNED}-{week.start.isoformat()}-{len(lines)}"
 
-        def notice_for(one: Subscription) -> Notice | None:
-            known = one.warned_of(week.start)
+        def notice_for(to: Subscription) -> Notice | None:
+            known = to.warned_of(week.start)
             new = [line for bound, line in lines.items() if bound not in known]
             if not new:
                 result.knew += 1
                 return None
             columns = {"warned": warned(week.start, known | lines.keys())}
             message, mail = warning_message(week, new), partial(warning_mail, week, new)
-            return Notice(topic, message, mail, columns)
+            return Notice(to, topic, message, mail, columns)
 
         return await self._send_all(notice_for, result) if lines else result
 
@@ -217,81 +220,77 @@ class Announcer:
             async with lease:
                 # Read again: another run may have sent meanwhile.
                 subscriptions = await self._tables.subscriptions.all()
-                notices = [(one, notice_for(one)) for one in subscriptions]
-                waiting = [(one, notice) for one, notice in notices if notice is not None]
-                pushes = [(one, notice) for one, notice in waiting if not one.address]
-                mails = [(one, notice) for one, notice in waiting if one.address]
-                if pushes:
+                notices = [notice for to in subscriptions if (notice := notice_for(to))]
+                if pushes := [notice for notice in notices if not notice.to.address]:
                     await self._push(pushes, lease, result)
-                if mails:
+                if mails := [notice for notice in notices if notice.to.address]:
                     await self._mail(mails, lease, result)
         except LeaseLost:
             result.is_busy = True
         return result
 
-    async def _push(self, waiting: Notices, lease: Lease, result: AnnounceResult) -> None:
+    async def _push(self, notices: list[Notice], lease: Lease, result: AnnounceResult) -> None:
         settings = self._settings
         key = await asyncio.to_thread(vapid_key, settings.folder)
-        reachable = [(one, notice) for one, notice in waiting if one.vapid == key.public]
-        if foreign := len(waiting) - len(reachable):
+        reachable = [notice for notice in notices if notice.to.vapid == key.public]
+        if foreign := len(notices) - len(reachable):
             result.left += foreign
             question = "is this the dashboard's data folder?"
             result.remarks.append(f"{foreign:,} with another key: {question}")
         contact = settings.push_contact or DEFAULT_CONTACT
         async with PushSender.open(key, contact, self._clock, settings.push_hosts) as sender:
 
-            async def send(one: Subscription, notice: Notice) -> int:
-                return await sender.send(one, msgspec.json.encode(notice.message), notice.topic)
+            async def send(notice: Notice) -> int:
+                message = msgspec.json.encode(notice.message)
+                return await sender.send(notice.to, message, notice.topic)
 
             await self._send_each(reachable, send, PUSHES_AT_ONCE, lease, result)
 
-    async def _mail(self, waiting: Notices, lease: Lease, result: AnnounceResult) -> None:
+    async def _mail(self, notices: list[Notice], lease: Lease, result: AnnounceResult) -> None:
         if self._mail_server is None:
-            result.left += len(waiting)
-            result.remarks.append(f"{len(waiting):,} of them by mail: mail_server is not set")
+            result.left += len(notices)
+            result.remarks.append(f"{len(notices):,} of them by mail: mail_server is not set")
             return
         folder, clock = self._settings.folder, self._clock
         sender = await asyncio.to_thread(MailSender, self._mail_server, folder, clock)
 
-        async def send(one: Subscription, notice: Notice) -> int:
+        async def send(notice: Notice) -> int:
             try:
-                await sender.send(one, await asyncio.to_thread(notice.mail))
+                await sender.send(notice.to, await asyncio.to_thread(notice.mail))
             except OSError as error:
                 _log.warning("a mail was not taken: %s", reason(error))
                 return 0
             return HTTPStatus.OK
 
-        await self._send_each(waiting, send, 1, lease, result)
+        await self._send_each(notices, send, 1, lease, result)
 
     async def _send_each(
-        self, waiting: Notices, send: Send, at_once: int, lease: Lease, result: AnnounceResult
+        self, notices: list[Notice], send: Send, at_once: int, lease: Lease, result: AnnounceResult
     ) -> None:
         end = self._clock() + LONGEST_RUN
-        for start in range(0, len(waiting), at_once):
-            batch = waiting[start : start + at_once]
+        for start in range(0, len(notices), at_once):
+            batch = notices[start : start + at_once]
             if self._clock() >= end:
                 result.left += len(batch)
                 continue
             await lease.confirm()
-            await asyncio.gather(*(self._send(one, notice, send, result) for one, notice in batch))
+            await asyncio.gather(*(self._send(notice, send, result) for notice in batch))
 
-    async def _send(
-        self, one: Subscription, notice: Notice, send: Send, result: AnnounceResult
-    ) -> None:
+    async def _send(self, notice: Notice, send: Send, result: AnnounceResult) -> None:
         """Send to one, and note what came of it."""
-        subscriptions = self._tables.subscriptions
-        status, now = await send(one, notice), int(self._clock())
-        since = one.failing_since or now
+        subscriptions, to = self._tables.subscriptions, notice.to
+        status, now = await send(notice), int(self._clock())
+        since = to.failing_since or now
         # An address was written down by the operator; what refuses it may be a setting.
-        is_given_up = now - since >= GIVEN_UP and not one.address
+        is_given_up = now - since >= GIVEN_UP and not to.address
         if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
-            await subscriptions.note(one.endpoint, failing_since=0, **notice.columns)
+            await subscriptions.note(to.endpoint, failing_since=0, **notice.columns)
             result.notified += 1
         elif status in _GONE or is_given_up:
-            await subscriptions.remove(one.endpoint)
+            await subscriptions.remove(to.endpoint)
             result.removed += 1
         else:
-            await subscriptions.note(one.endpoint, failing_since=since)
+            await subscriptions.note(to.endpoint, failing_since=since)
             result.left += 1
 
     # ── as long as the dashboard runs ────────────────────────────────────────────────────────────
