@@ -153,7 +153,7 @@ async def test_neither_token_nor_text_is_logged_or_raised(
     caplog.set_level(logging.DEBUG)
     kind, _, value = do.partition(" ")
     error = await failing(slack, Fault(kind, value, times=-1))
-    told = caplog.text + str(error) + repr(error)
+    told = caplog.text + str(error) + repr(error) + repr(slack.client())
     assert TOKEN not in told
     assert "swordfish" not in told
 

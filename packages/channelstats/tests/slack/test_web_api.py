@@ -119,6 +119,14 @@ async def test_a_file_goes_into_a_thread_and_its_address_is_not_given_the_token(
     assert not any(call["token"] for call in slack.calls("upload"))
 
 
+async def test_a_file_whose_answers_say_nothing_is_not_there(slack: Slack) -> None:
+    slack.serve(busy(), Fault("error", more={"ok": True}))
+    async with slack.api() as api:
+        with pytest.raises(NoAnswer):
+            await api.upload(POSTED, "a.csv", "A", b"it")
+    assert slack.methods() == ["files.getUploadURLExternal"]
+
+
 @pytest.mark.parametrize(
     "body",
     [

@@ -60,6 +60,7 @@ _TROUBLES: Final[dict[type[Exception], str]] = {
     SlackClientError: "an answer that is no JSON",
     ValueError: "an answer that is no JSON",
     AttributeError: "an answer that is no JSON",  # slack_sdk trips over plain text
+    TypeError: "an answer without what was asked",  # and over a field that is missing
 }
 """What slack_sdk raises where there is no answer of use, and what is reported of it."""
 _UNDONE: Final = (aiohttp.ClientConnectorError, SlackRequestError)
@@ -70,7 +71,7 @@ Body: TypeAlias = Mapping[str, object]
 Check: TypeAlias = Callable[[], Awaitable[None]]
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class SlackClient:
     """Calls methods one by one, within ``async with``. ``clock`` counts seconds and never goes
     back; ``say`` is given a line where Slack has us wait long.

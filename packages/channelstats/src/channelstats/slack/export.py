@@ -74,11 +74,11 @@ NO_AUTHOR: Final = "user: "
 
 def left_out(place: str, reasons: Iterable[str]) -> list[Problem]:
     """One problem for each kind of reason, however many there are of it."""
-    return [
-        Problem(place, f"{number} {what}: {reason}")
-        for reason, number in Counter(reasons).most_common()
-        for what in ["without an author" if reason.startswith(NO_AUTHOR) else "left out"]
-    ]
+    problems = []
+    for reason, number in Counter(reasons).most_common():
+        what = "without an author" if reason.startswith(NO_AUTHOR) else "left out"
+        problems.append(Problem(place, f"{number} {what}: {reason}"))
+    return problems
 
 
 class ExportChannel(msgspec.Struct, frozen=True):
