@@ -13,24 +13,11 @@ from channelstats.render.words import (
     duration_text,
     goal_state,
     number_text,
-    ordinal,
     plural,
     shortened,
     unmet_lines,
     weekly_lines,
 )
-
-
-@pytest.mark.parametrize(
-    ("number", "text"),
-    [
-        *[(1, "1st"), (2, "2nd"), (3, "3rd"), (4, "4th"), (11, "11th"), (12, "12th"), (13, "13th")],
-        *[(21, "21st"), (22, "22nd"), (23, "23rd"), (101, "101st"), (111, "111th"), (112, "112th")],
-        (1002, "1,002nd"),
-    ],
-)
-def test_ordinals(number: int, text: str) -> None:
-    assert ordinal(number) == text
 
 
 def test_plurals() -> None:

@@ -9,7 +9,7 @@ from typing import Final, TypedDict, Unpack
 
 import polars as pl
 
-from channelstats.facts.facts import Slice
+from channelstats.facts.facts import CHANNEL, Slice
 from channelstats.facts.interactions import interactions
 from channelstats.facts.periods import MONTH, WEEK, Period, weeks, with_point
 from channelstats.metrics.metric import Measure, Metric
@@ -71,7 +71,6 @@ def _metric(
 # ── what rows are about ───────────────────────────────────────────────────────────────────────────
 
 _column("person", kind=Kind.PERSON)
-_column("author", kind=Kind.PERSON)
 _column("from", kind=Kind.PERSON)
 _column("to", kind=Kind.PERSON)
 BY: Final = _column("by", kind=Kind.PERSON)
@@ -90,7 +89,6 @@ _column("month", "Joined in the four weeks from", kind=Kind.DATE)
 _column("weekday", kind=Kind.TEXT)
 _column("day", kind=Kind.TEXT)
 _column("hour", kind=Kind.TEXT)
-_column("figure", kind=Kind.TEXT)
 
 # ── how much ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -236,14 +234,23 @@ LARGEST: Final = _metric(
     kind=Kind.PERCENT,
     listed="channels/channels",
 )
-IN_PRIVATE: Final = _column(
+
+
+def _in_private(part: Slice) -> Quantity | None:
+    channels = part.facts.inputs.channels.items()
+    private = [cid for cid, channel in channels if channel.is_private]
+    inside = part.messages.filter(pl.col(CHANNEL).is_in(private)).height
+    return percent(inside, part.messages.height) if part.messages.height else None
+
+
+IN_PRIVATE: Final = _metric(
     "in_private",
     "In private channels",
     "The share of all messages that are in private channels.",
-    Kind.PERCENT,
+    _in_private,
+    kind=Kind.PERCENT,
     key="private",
 )
-"""Measured by what is known of channels."""
 PEOPLE_THERE: Final = _column(
     "people_there",
     "People",
@@ -399,7 +406,6 @@ ANSWERS_RECEIVED: Final = _column(
     listed="messages/answers",
     formula="answers",
 )
-_column("thread_messages", ANSWERS_RECEIVED.title, ANSWERS_RECEIVED.about)
 ANSWERS: Final = _metric(
     "replies_to_others",
     "Replies to others",
@@ -505,9 +511,6 @@ SHARE_OF_REACTIONS: Final = _column(
     formula=percent_of("times_used", f"{ALL}times_used"),
 )
 _column("per_thousand_words", "Per 1,000 words", "Uses for every 1,000 words written.", Kind.NUMBER)
-EMOJI_RATE: Final = _column("emoji_rate", "Per 1000 words", kind=Kind.RATE)
-_column("times")
-_column("rphw", "Reactions per 100 words", kind=Kind.NUMBER)
 
 # ── interactions ──────────────────────────────────────────────────────────────────────────────────
 

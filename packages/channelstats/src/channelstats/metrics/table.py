@@ -33,13 +33,9 @@ class Kind(StrEnum):
     """The key of something to be done, by which it is marked as done."""
     CHANGE = "change"
     """How a number changed, of a `Change`; the number itself stands beside it."""
-    RATE = "rate"
-    """A number with two decimals."""
-    ORDINAL = "ordinal"
-    """1st, 2nd, …"""
 
 
-NUMERIC: Final = frozenset({Kind.COUNT, Kind.NUMBER, Kind.PERCENT, Kind.SECONDS, Kind.RATE})
+NUMERIC: Final = frozenset({Kind.COUNT, Kind.NUMBER, Kind.PERCENT, Kind.SECONDS})
 
 
 @final

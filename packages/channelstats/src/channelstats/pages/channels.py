@@ -8,10 +8,8 @@ from typing import Final
 
 import polars as pl
 
-from channelstats.facts.facts import Slice
 from channelstats.metrics import registry
-from channelstats.metrics.metric import Metric
-from channelstats.metrics.quantities import Formula, Quantity, percent, percent_of, ranked
+from channelstats.metrics.quantities import Formula, percent_of, ranked
 from channelstats.metrics.query import BY_MESSAGES, aggregated, compared, entries
 from channelstats.metrics.table import Table
 from channelstats.pages.components import lines_of, table, table_of, tiles, together
@@ -31,7 +29,7 @@ def view(request: ViewRequest) -> Page:
             Section.of(channel_table(request)),
             tiles=tiles(scope, registry.PLACES, *volume),
         )
-    private = [_private(request)] if request.data.known_channels["private"].any() else []
+    private = [registry.IN_PRIVATE] if request.data.known_channels["private"].any() else []
     shown = (registry.CHANNELS, *volume, *private, registry.LARGEST, *moved)
     if request.choice.channel:  # of one channel there is nothing to say of several
         shown = (registry.POSTERS, *volume, *moved)
@@ -47,16 +45,6 @@ def view(request: ViewRequest) -> Page:
         Section.of(_moves_table(request)),
         tiles=tiles(scope, *shown),
     )
-
-
-def _private(request: ViewRequest) -> Metric:
-    private = request.data.known_channels.filter("private")
-
-    def measure(part: Slice) -> Quantity | None:
-        inside = part.messages.join(private, on="slack_cid", how="semi").height
-        return percent(inside, part.messages.height) if part.messages.height else None
-
-    return registry.IN_PRIVATE._replace(measure=measure)
 
 
 def channel_table(request: ViewRequest, most: int | None = None) -> Table:

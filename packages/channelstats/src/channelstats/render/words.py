@@ -18,17 +18,9 @@ from channelstats.pages.goals import Measured
 
 NOTHING: Final = "\N{EN DASH}"
 
-_TEENS: Final = (11, 12, 13)
-_ENDINGS: Final = {1: "st", 2: "nd", 3: "rd"}
 _MET: Final = {True: ", met", False: ", not met", None: ""}
 _PLURALS: Final = {"person": "people", "reply": "replies"}
 _SHORT: Final = ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k"))
-
-
-def ordinal(number: int) -> str:
-    """1st, 2nd, 3rd, 11th, 21st, 111th."""
-    ending = "th" if number % 100 in _TEENS else _ENDINGS.get(number % 10, "th")
-    return f"{number:,}{ending}"
 
 
 def plural(number: float, word: str) -> str:
@@ -44,15 +36,11 @@ def number_text(number: float, *, percentage: bool = False) -> str:
 
 
 def figure_text(value: float | None, kind: Kind) -> str:
-    """`1,234`, `12.3%`, `3.5 h`, `0.25`, `2nd`."""
+    """`1,234`, `12.3%`, `3.5 h`."""
     if value is None:
         return NOTHING
     if kind is Kind.SECONDS:
         return duration_text(round(value))
-    if kind is Kind.RATE:
-        return f"{value:,.2f}"
-    if kind is Kind.ORDINAL:
-        return ordinal(int(value))
     if kind is Kind.COUNT:
         return number_text(round(value) if abs(value) >= 100 else value)
     return number_text(value, percentage=kind is Kind.PERCENT)
