@@ -81,7 +81,8 @@ Measure: TypeAlias = Callable[[Slice], Quantity | None]
 class Metric(NamedTuple):
     """``about`` says what the title means, "" where that says so itself. It is a ``formula`` over
     aggregates, and so asked for by anything that these have, or it is a ``measure`` of a whole
-    choice; what only tells something of a row is neither.
+    choice, with its values ``by_point`` of the period where it has any; what only tells something
+    of a row is neither.
 
     ``key`` is what it is called in JSON and in goals; ``own`` takes its place where one person is
     chosen. For ``less_is_better`` and ``listed`` see `Tile`; ``is_mean``: beside a person stands
@@ -94,6 +95,7 @@ class Metric(NamedTuple):
     kind: Kind = Kind.COUNT
     formula: Formula | None = None
     measure: Measure | None = None
+    by_point: Callable[[Slice], list[float | None]] | None = None
     key: str = ""
     own: "Metric | None" = None
     less_is_better: bool = False

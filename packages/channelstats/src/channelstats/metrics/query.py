@@ -209,6 +209,8 @@ def by_steps(
 
 def over_time(part: Slice, metric: Metric) -> list[float | None]:
     """A metric for each point of the period."""
+    if metric.by_point:
+        return metric.by_point(part)
     return by_steps(part, metric, "point", range(len(points(part.period))))
 
 

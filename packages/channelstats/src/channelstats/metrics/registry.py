@@ -5,13 +5,16 @@ counted. Two things that mean something else have two names, even where they go 
 key.
 """
 
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import accumulate
 from typing import Final, TypedDict, Unpack
 
 import polars as pl
 
 from channelstats.facts.facts import CHANNEL, Slice
 from channelstats.facts.interactions import interactions
-from channelstats.facts.periods import MONTH, WEEK, Period, weeks, with_point
+from channelstats.facts.periods import MONTH, WEEK, Period, by_point, points, weeks, with_point
 from channelstats.metrics.metric import Measure, Metric
 from channelstats.metrics.quantities import Formula, Quantity, percent, percent_of
 from channelstats.metrics.query import ALL, SO_FAR, aggregated
@@ -48,6 +51,7 @@ class _Details(TypedDict, total=False):
 
     kind: Kind
     key: str
+    by_point: Callable[[Slice], list[float | None]]
     own: Metric
     less_is_better: bool
     is_mean: bool
@@ -391,11 +395,17 @@ def _open_questions(part: Slice) -> int | None:
     return None if left is None else left.height
 
 
+def _open_questions_by_point(part: Slice) -> list[float | None]:
+    left, shown = part.questions_left, points(part.period)
+    return [None] * len(shown) if left is None else by_point(left, shown, pl.len())
+
+
 OPEN_QUESTIONS: Final = _metric(
     "open_questions",
     "Unanswered questions",
     "Questions that nobody answered, in a thread or in the talk after them.",
     _open_questions,
+    by_point=_open_questions_by_point,
     less_is_better=True,
     listed="todo/queue",
 )
@@ -650,6 +660,39 @@ def _stickiness(part: Slice) -> Quantity | None:
     return percent(weekly(part), monthly(part)) if monthly(part) else None
 
 
+def newcomers_since(part: Slice) -> pl.DataFrame:
+    """The newcomers of as many days just before, with when each first posted again, `ts`."""
+
+    def since() -> pl.DataFrame:
+        before = part.days(replace(part.period, back=0).previous).newcomers.select("slack_uid")
+        again = part.messages.group_by("slack_uid").agg(pl.col("ts").min())
+        return before.join(again, on="slack_uid", how="left")
+
+    return part.once("newcomers since", since)
+
+
+def _newcomers_stayed(part: Slice) -> Quantity | None:
+    since = newcomers_since(part)
+    return percent(since["ts"].count(), since.height) if since.height else None
+
+
+def _newcomers_stayed_by_point(part: Slice) -> list[float | None]:
+    since, shown = newcomers_since(part), points(part.period)
+    if not since.height:
+        return [None] * len(shown)
+    stayed = accumulate(int(number or 0) for number in by_point(since, shown, pl.len()))
+    return [float(percent(number, since.height)) for number in stayed]
+
+
+NEWCOMERS_STAYED: Final = _metric(
+    "newcomers_stayed",
+    "Newcomers who stayed",
+    "Of the people who first posted in the period before, the share who posted again in this one;"
+    " over time, who had by then.",
+    _newcomers_stayed,
+    kind=Kind.PERCENT,
+    by_point=_newcomers_stayed_by_point,
+)
 STAYED: Final = _metric(
     "stayed",
     "Retention",

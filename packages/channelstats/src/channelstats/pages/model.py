@@ -176,7 +176,8 @@ Part: TypeAlias = Text | Tiles | Table | Chart
 
 class Section(msgspec.Struct, frozen=True):
     """What belongs together on a page, such as a chart and the tables of its numbers; ``empty``
-    is said where there is nothing to show.
+    is said where there is nothing to show. Of several charts, each with the table of its name, one
+    is shown at a time: by the tile of that name.
     """
 
     title: str
@@ -190,9 +191,21 @@ class Section(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(section, empty=empty) if empty else section
 
     @property
+    def charts(self) -> tuple[Chart, ...]:
+        return tuple(part for part in self.parts if isinstance(part, Chart))
+
+    @property
     def chart(self) -> Chart | None:
         """The one that its tables have the numbers of."""
-        return next((part for part in self.parts if isinstance(part, Chart)), None)
+        return next(iter(self.charts), None)
+
+    def showing(self, name: str = "") -> Self:
+        """With the chart of this name, or else the first one, and its table."""
+        if len(self.charts) < 2:
+            return self
+        chart = next((of for of in self.charts if of.name == name), self.charts[0])
+        tables = tuple(of for of in self.tables if of.name == chart.name)
+        return msgspec.structs.replace(self, title=chart.title, parts=(chart, *tables))
 
     @property
     def tables(self) -> tuple[Table, ...]:

@@ -4,9 +4,16 @@ Rule: nothing is at a glance that is not in another view, and nothing differs fr
 of a volume add up to the tiles, but for people: who posts in two weeks is one poster.
 """
 
+from collections.abc import Sequence
+from itertools import chain
 from typing import Final
 
+from msgspec.structs import replace
+
+from channelstats.facts.facts import Slice
 from channelstats.metrics import registry
+from channelstats.metrics.metric import Metric
+from channelstats.metrics.table import Table
 from channelstats.pages.channels import channel_table
 from channelstats.pages.components import lines_of, table_of, tiles
 from channelstats.pages.hours import heat_map, zone_notes
@@ -15,8 +22,10 @@ from channelstats.pages.model import Page, Section
 from channelstats.pages.people import people_table
 from channelstats.pages.queue import SHOWN, items, queue
 from channelstats.pages.summary import summary
+from channelstats.pages.threads import most_replied
 
-_TOP: Final = 10
+_TOP: Final = 8
+_TOP_THREADS: Final = 5
 
 _VOLUME: Final = (registry.MESSAGES, registry.WORDS)
 _THREADS: Final = (
@@ -27,7 +36,7 @@ _THREADS: Final = (
 _OF_ALL: Final = (
     registry.POSTERS,
     registry.MESSAGES,
-    registry.FIRST_TIME,
+    registry.NEWCOMERS_STAYED,
     registry.FIRST_REPLY,
     registry.OPEN_QUESTIONS,
 )
@@ -40,26 +49,62 @@ _OF_PERSON: Final = (
     registry.ANSWERS,
 )
 
+CHARTS: Final = tuple(metric.key for metric in _OF_ALL)
+"""Names of the charts of which the tiles show one at a time."""
+
+
+_ELSEWHERE: Final = (
+    *("rank", "words", "share", "words_per_poster", "channel_messages", "channel_words"),
+    *("new", "private", "members", "reactions_given", "answers"),
+)
+"""Columns of channels and people that only the views of these have."""
+
 
 def view(request: ViewRequest) -> Page:
     scope = request.scope
-    lines = lines_of(scope, registry.MESSAGES)
     lead = "How much was written, by how many people, where and when, compared with before."
-    first = [queue(items(request), SHOWN)]
+    first, people = [queue(items(request), SHOWN)], [people_table(request, _TOP)]
+    charted: Sequence[Metric] = _OF_ALL
+    metrics = [_stayed(scope.now) if of is registry.NEWCOMERS_STAYED else of for of in _OF_ALL]
     if scope.person:
         lead = "What one person wrote and got back, compared with the average person who posted."
-        first = []
+        first, people = [], []
+        metrics, charted = list(_OF_PERSON), [registry.MESSAGES]
+    panels = [channel_table(request, _TOP), *people]
     return request.page(
         lead,
+        _over_time(request, charted),
         *first,
-        Section.of(lines, table_of("messages", "Messages", {"messages": lines})),
+        *(Section.of(panel.without(*_ELSEWHERE)) for panel in panels),
         heat_map(request),
-        Section.of(channel_table(request, _TOP).without("files", "joins", "leaves")),
-        Section.of(people_table(request, _TOP)),
+        Section.of(_most_replied(request)),
         summary=summary(request),
-        tiles=tiles(scope, *(_OF_PERSON if scope.person else _OF_ALL)),
+        tiles=tiles(scope, *metrics),
         notes=zone_notes(request),
     )
+
+
+def _over_time(request: ViewRequest, metrics: Sequence[Metric]) -> Section:
+    """Each of these metrics over time, as a chart and the table of its numbers."""
+    charts = (lines_of(request.scope, metric) for metric in metrics)
+    parts = ((of, table_of(of.name, of.title, {of.name: of})) for of in charts)
+    return Section("Over time", tuple(chain.from_iterable(parts)))
+
+
+def _stayed(now: Slice) -> Metric:
+    """Newcomers who stayed, and how many these are of how many."""
+    metric, since = registry.NEWCOMERS_STAYED, registry.newcomers_since(now)
+    stayed, new = since["ts"].count(), since.height
+    about = f"{stayed:,} of {new:,} who first posted in the period before posted again in this one."
+    return metric._replace(about=about) if new else metric
+
+
+def _most_replied(request: ViewRequest) -> Table:
+    """The first threads of the view of these."""
+    all_of_them = most_replied(request)
+    rows = all_of_them.rows.head(_TOP_THREADS)
+    whole = "threads" if rows.height < all_of_them.rows.height else ""
+    return replace(all_of_them, rows=rows, whole=whole)
 
 
 def volume(request: ViewRequest) -> Page:

@@ -197,11 +197,12 @@ def report_on(wanted: ReportRequest, data: ReportData) -> Page:
         first, *others = (data.page(view, wanted) for view in _VIEWS[wanted.kind])
     except ChoiceError as error:
         return sheet(wanted, data, Text(((f"{error}.",),)))
-    more = (section for page in others for section in _sections_of(page))
+    more = [section for page in others for section in _sections_of(page)]
+    # Of what Overview has the beginning of, the other page has more.
+    titles = {section.title for section in more}
+    own = [section.showing() for section in first.sections if section.title not in titles]
     notes = (*first.notes, *(note for page in others for note in page.notes))
-    report = sheet(
-        wanted, data, *first.lead, sections=(*map(_short, first.sections), *map(_short, more))
-    )
+    report = sheet(wanted, data, *first.lead, sections=tuple(map(_short, (*own, *more))))
     return msgspec.structs.replace(report, notes=tuple(dict.fromkeys((*notes, *report.notes))))
 
 

@@ -49,14 +49,13 @@ _FIGURES: Final = (
 def view(request: ViewRequest) -> Page:
     scope = request.scope
     responses = lines_of(scope, registry.FIRST_REPLY, "response_time")
-    most_replied, counted_as = "Messages with the most replies", registry.REPLIES_IN_THREAD
     return request.page(
         "How many threads there are, how soon somebody replies, and what nobody answers.",
         waiting_times(request),
         Section.of(responses, table_of("response_time", "Response time", {"seconds": responses})),
         *team_section(request),
         Section.of(_by_channel(request)),
-        Section.of(message_table(request, "most_replied", most_replied, REPLIED, counted_as)),
+        Section.of(most_replied(request)),
         tiles=tiles(scope, *_FIGURES),
     )
 
@@ -78,6 +77,11 @@ def _steps(part: Slice) -> list[float | None]:
     heads = part.table("conversations").filter("is_head")["seconds"]
     waited = Counter(bisect_right(limits, seconds) for seconds in heads.drop_nulls())
     return [*(waited[step] for step in range(len(limits) + 1)), heads.null_count()]
+
+
+def most_replied(request: ViewRequest) -> Table:
+    title = "Messages with the most replies"
+    return message_table(request, "most_replied", title, REPLIED, registry.REPLIES_IN_THREAD)
 
 
 def _by_channel(request: ViewRequest) -> Table:

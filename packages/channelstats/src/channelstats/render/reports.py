@@ -122,10 +122,12 @@ def _only(part: msgspec.Raw, subject: str) -> _Parts:
 
 def tables_of(wanted: ReportRequest, data: ReportData) -> Iterator[Table]:
     """Every table of the views of what a report is on, whole."""
+    # Overview has the beginnings of tables that other views have whole, so it comes last.
+    overview, *others = VIEWS
     named = set[str]()
-    for view in VIEWS_OF.get(wanted.kind, tuple(VIEWS)):
+    for view in VIEWS_OF.get(wanted.kind, (*others, overview)):
         for table in data.page(view, wanted).tables:
-            if table.name not in named:  # the first ones of a table that another view has whole
+            if table.name not in named:
                 named.add(table.name)
                 yield table
 
