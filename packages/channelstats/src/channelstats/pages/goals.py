@@ -115,7 +115,9 @@ def parse_bound(text: str) -> Bound:
     figure, unit = match["figure"], match["unit"]
     tile = figures().get(figure)
     if tile is None:
-        [near] = get_close_matches(figure, figures(), 1, 0.5) or [""]
+        # A tile that is on another page now comes before one that is called alike.
+        moved = [name for name in figures() if name.partition(".")[2] == figure.partition(".")[2]]
+        [near] = moved[:1] or get_close_matches(figure, figures(), 1, 0.5) or [""]
         meant = f"; did you mean {near!r}?" if near else f", as {_EXAMPLE!r} has"
         raise ValueError(f"there is no figure of that name{meant}")
     if unit == "%" and tile.kind is not Kind.PERCENT:

@@ -254,12 +254,13 @@ class Page(msgspec.Struct, frozen=True):
         return tuple(part for part in self.parts if isinstance(part, Table))
 
 
+OVERVIEW: Final = "overview"
 TO_DO: Final = "todo"
 """The view of what is to be done now: its weeks end with the last day that was read, not with the
 last whole week."""
 
 VIEWS: Final[Mapping[str, str]] = {
-    "overview": "Overview",
+    OVERVIEW: "Overview",
     TO_DO: "To do",
     "volume": "Volume",
     "hours": "Hours",

@@ -55,7 +55,7 @@ CHARTS: Final = tuple(metric.key for metric in _OF_ALL)
 
 _ELSEWHERE: Final = (
     *("rank", "words", "share", "words_per_poster", "channel_messages", "channel_words"),
-    *("new", "private", "members", "reactions_given", "answers"),
+    *("new", "private", "members", "reactions", "reactions_given", "answers"),
 )
 """Columns of channels and people that only the views of these have."""
 
@@ -86,9 +86,9 @@ def view(request: ViewRequest) -> Page:
 
 def _over_time(request: ViewRequest, metrics: Sequence[Metric]) -> Section:
     """Each of these metrics over time, as a chart and the table of its numbers."""
-    charts = (lines_of(request.scope, metric) for metric in metrics)
+    charts = [lines_of(request.scope, metric) for metric in metrics]
     parts = ((of, table_of(of.name, of.title, {of.name: of})) for of in charts)
-    return Section("Over time", tuple(chain.from_iterable(parts)))
+    return Section(charts[0].title, tuple(chain.from_iterable(parts)))
 
 
 def _stayed(now: Slice) -> Metric:

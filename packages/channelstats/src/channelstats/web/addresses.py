@@ -22,9 +22,9 @@ from channelstats.pages.messages import emoji_selection, selection_of
 from channelstats.pages.model import (
     GROUP,
     MESSAGES,
+    OVERVIEW,
     PROFILES,
     TO_DO,
-    VIEWS,
     Chart,
     Network,
     SeriesChart,
@@ -58,7 +58,7 @@ class Addresses:
 
     def link(self, view: str, ending: str = "", **changed: str | Sequence[str]) -> str:
         """A view of the same choice, or of one with changes."""
-        path = "/" if view == next(iter(VIEWS)) and not ending else f"/{view}{ending}"
+        path = "/" if view == OVERVIEW and not ending else f"/{view}{ending}"
         own = self._own if view == self._view else {COMPARE: (), ONLY: ""}
         return path + self._asked.query(**{**own, **changed})
 
@@ -75,6 +75,14 @@ class Addresses:
         if of not in (names.people if kind is Kind.PERSON else names.channels):
             return ""
         return self.link(kind, **{**dict.fromkeys(PROFILES, ""), str(kind): of})
+
+    def named(self, kind: Kind, of: str) -> str:
+        """Where a name leads: on Overview to what it has of that person or channel, from anywhere
+        else to their page.
+        """
+        profile = self.profile(kind, of)
+        is_filter = profile and self._view == OVERVIEW
+        return self.link(OVERVIEW, **{str(kind): of}) if is_filter else profile
 
     # ── pages of tables ──────────────────────────────────────────────────────────────────────────
 

@@ -44,12 +44,13 @@ from channelstats.pages.model import (
     GROUP,
     LISTED_IN,
     MESSAGES,
+    OVERVIEW,
     PROFILES,
     TO_DO,
-    VIEWS,
     ChoiceError,
     Page,
 )
+from channelstats.pages.overview import CHARTS
 from channelstats.pages.queue import queued_messages
 from channelstats.processes import running
 from channelstats.render.data import csv_of, json_of
@@ -76,12 +77,26 @@ from channelstats.web.auth import (
 )
 from channelstats.web.filters import COMPARE, ONLY, BadQuery, asked
 from channelstats.web.marking import COOKIE, Marking, said_of
-from channelstats.web.pages import MINE, Visit, message_page, start_page, stop_page, view_page
+from channelstats.web.pages import (
+    CHART,
+    MINE,
+    Visit,
+    message_page,
+    start_page,
+    stop_page,
+    view_page,
+)
 from channelstats.web.service import Busy, DashboardService, FirstImport, StoreSnapshot
 from channelstats.web.table_pages import PARAMETERS, table_query
 from keytables import KeytablesError
 
-_OWN: Final = {CHANNEL: (COMPARE,), MESSAGES: (ONLY,), GROUP: (ONLY,), TO_DO: (MINE,)}
+_OWN: Final = {
+    OVERVIEW: (CHART,),
+    TO_DO: (MINE,),
+    CHANNEL: (COMPARE,),
+    MESSAGES: (ONLY,),
+    GROUP: (ONLY,),
+}
 """Parameters that some views alone have."""
 
 ME: Final = "channelstats-me"
@@ -292,6 +307,8 @@ class Dashboard:
         person = await asyncio.to_thread(names.find_person, found.person) if found.person else ""
         compare = tuple(dict.fromkeys(cid for cid in others if cid != channel))
         mine, me = request.query.get(MINE, ""), self._known(request, names)
+        if (chart := request.query.get(CHART, "")) not in ("", *CHARTS):
+            raise BadQuery(f"{CHART}: expected one of {', '.join(CHARTS)}")
         if mine not in ("", "yes"):
             raise BadQuery(f"{MINE}: expected yes")
         if mine and not me:
@@ -310,6 +327,7 @@ class Dashboard:
             has_links=not service.is_made_up,
             goals=service.settings.goals,
             mine=bool(mine),
+            chart=chart,
         )
         return visit, snapshot
 
@@ -338,7 +356,7 @@ class Dashboard:
 
 
 def _view_name(request: web.Request) -> str:
-    return request.match_info.get("view", next(iter(VIEWS)))
+    return request.match_info.get("view", OVERVIEW)
 
 
 async def _json_of(request: web.Request) -> bytes:

@@ -6,6 +6,7 @@ came from outside is text, never markup.
 
 from collections.abc import Mapping, Sequence
 from datetime import date
+from enum import StrEnum
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 from zoneinfo import ZoneInfo
@@ -30,6 +31,7 @@ from channelstats.pages.model import (
     CHANNEL,
     LISTED_IN,
     MORE,
+    OVERVIEW,
     PERSON,
     TO_DO,
     UNCOMPARED,
@@ -45,6 +47,7 @@ from channelstats.pages.model import (
 )
 from channelstats.pages.queue import ITEM, QUEUE, Action
 from channelstats.render.charts import drawn
+from channelstats.render.charts.drawing import HALF, MAIN, WIDE
 from channelstats.render.html import delta, emoji, environment, unchanged
 from channelstats.render.text import line_text
 from channelstats.render.words import NOTHING, date_text, figure_text, goal_state, plural
@@ -71,6 +74,9 @@ LISTED: Final = "listed"
 """Said of an item that was marked: it is listed again."""
 
 NOTHING_CHECKED: Final = "nothing"
+
+CHART: Final = "chart"
+"""The parameter that asks for a chart of several."""
 
 MINE: Final = "mine"
 """The parameter that asks, with `yes`, for what is assigned to the visitor."""
@@ -105,7 +111,8 @@ class Visit(msgspec.Struct, frozen=True):
     """One visit to the dashboard: ``asked`` in IDs; ``me`` is who the visitor said to be, by ID,
     or ""; ``logged_in`` with a token, ``is_named`` with one of their own. Messages of a workspace
     that is made up have no links (``has_links``). ``said``: what has just become of items;
-    ``mine``: only those assigned to ``me`` are listed. ``lines`` are what some messages say.
+    ``mine``: only those assigned to ``me`` are listed. ``lines`` are what some messages say;
+    ``chart`` names the one of several to show.
     """
 
     asked: Query
@@ -120,7 +127,20 @@ class Visit(msgspec.Struct, frozen=True):
     goals: tuple[Bound, ...] = ()
     said: Said = Said()
     mine: bool = False
+    chart: str = ""
     lines: Mapping[str, str] = msgspec.field(default_factory=dict)
+
+
+class Place(StrEnum):
+    """How wide a card is where there is room: as the page, half of that, most of it, the rest."""
+
+    FULL = ""
+    HALF = "half"
+    MAIN = "main"
+    SIDE = "aside"
+
+
+_WIDTHS: Final = {Place.HALF: HALF, Place.MAIN: MAIN}
 
 
 class Card(msgspec.Struct, frozen=True):
@@ -129,7 +149,7 @@ class Card(msgspec.Struct, frozen=True):
     title: str
     chart: Chart | None
     tables: tuple[Table, ...]
-    half: bool
+    place: Place
     empty: str
     folded: bool = True
 
@@ -185,8 +205,10 @@ class ViewContext:
     def __init__(self, view: Page, visit: Visit, table: TableQuery = TableQuery()) -> None:  # noqa: B008
         self.view, self.asked, self.table = view, visit.asked, table
         self._visit, self._directory = visit, visit.names.directory
-        own = {MINE: "yes"} if visit.mine else {}
-        self.to = Addresses(view.name, visit.asked, self._directory, own)
+        self.own = {MINE: "yes"} if visit.mine else {}
+        if visit.chart:
+            self.own[CHART] = visit.chart
+        self.to = Addresses(view.name, visit.asked, self._directory, self.own)
         self.person = self._directory.person
         self.pages = table_pages(view.tables, table, self._directory.called)
         self._goals = measured(view, visit.goals)
@@ -310,6 +332,27 @@ class ViewContext:
         full = ((min(wide, count), (count - 1) % min(wide, count) + 1) for wide in (5, 4))
         return next((wide for wide, last in full if last >= 0.75 * wide), _FEWEST_ABREAST)
 
+    @cached_property
+    def charts(self) -> list[str]:
+        """The charts of which one is shown, by the tile of its name; none without a choice."""
+        alternatives = (section.charts for section in self.view.sections)
+        return next(([of.name for of in some] for some in alternatives if len(some) > 1), [])
+
+    @property
+    def chart(self) -> str:
+        """The one of them that is shown."""
+        return self._visit.chart if self._visit.chart in self.charts else self.charts[0]
+
+    def to_chart(self, name: str) -> str:
+        """The same page with another one of them."""
+        chart = "" if name == self.charts[0] else name
+        return f"{self.to.link(self.view.name, chart=chart)}#tiles"
+
+    def counted(self, chart: Chart) -> str:
+        """Where what a chart counts can be seen that a tile shows; "" where that is nowhere."""
+        tiles = (tile for tile in self.view.tiles if tile.name == chart.name in self.charts)
+        return next(map(self.to.rows_of, tiles), "")
+
     def goals(self, tile: Tile) -> list[str]:
         """The goals of a tile and whether they were met. They are those of the whole workspace, and
         of counts those of a week.
@@ -326,7 +369,8 @@ class ViewContext:
     @property
     def cards(self) -> list[Card]:
         """The sections, small ones side by side."""
-        return _paired([_card(section) for section in self.view.sections])
+        cards = [_card(section.showing(self._visit.chart)) for section in self.view.sections]
+        return _panels(cards) if self.view.name == OVERVIEW else _paired(cards)
 
     def is_empty(self, chart: Chart) -> bool:
         """Whether there is nothing to draw."""
@@ -335,14 +379,14 @@ class ViewContext:
         rows = chart.values if isinstance(chart, Heat) else [of.values for of in chart.series]
         return not any(value for row in rows for value in row)
 
-    def draw(self, chart: Chart, *, half: bool) -> Markup:
+    def draw(self, chart: Chart, place: Place) -> Markup:
         if isinstance(chart, SeriesChart):
             named = (self._directory.called(of.title, chart.series_kind) for of in chart.series)
             pairs = zip(chart.series, named, strict=True)
             series = tuple(msgspec.structs.replace(of, title=title) for of, title in pairs)
             chart = msgspec.structs.replace(chart, series=series)
-        chosen, leads = self.asked.person, self.to.leads(chart)
-        return drawn(chart, half=half, named=self.person, chosen=chosen, leads=leads)
+        width, chosen, leads = _WIDTHS.get(place, WIDE), self.asked.person, self.to.leads(chart)
+        return drawn(chart, width=width, named=self.person, chosen=chosen, leads=leads)
 
     # ── what is to be done ───────────────────────────────────────────────────────────────────────
 
@@ -441,9 +485,9 @@ class ViewContext:
         return Markup('<a href="{}">{}</a>').format(address, text)
 
     def _profile(self, kind: Kind, of: str) -> Markup:
-        """A name that leads to the page of whoever or whatever has it, where that is known."""
+        """A name that leads to whoever or whatever has it, where that is known."""
         shown = Markup("<bdi>{}</bdi>").format(self._directory.called(of, kind))
-        address = self.to.profile(kind, of)
+        address = self.to.named(kind, of)
         return Markup('<a href="{}">{}</a>').format(address, shown) if address else shown
 
     def _message(self, text: str) -> Markup:
@@ -464,10 +508,12 @@ def _span(first: date, last: date) -> str:
 def _card(section: Section) -> Card:
     chart, tables = section.chart, section.tables
     if chart is not None:
-        return Card(section.title, chart, tables, _is_small(chart), section.empty)
+        place = Place.HALF if _is_small(chart) else Place.FULL
+        return Card(section.title, chart, tables, place, section.empty)
     is_narrow = all(len(table.columns) <= _SMALL_TABLE for table in tables)
     is_folded = any(map(_is_series, tables))
-    return Card(section.title, None, tables, is_narrow, section.empty, is_folded)
+    place = Place.HALF if is_narrow else Place.FULL
+    return Card(section.title, None, tables, place, section.empty, is_folded)
 
 
 def _is_small(chart: Chart) -> bool:
@@ -493,8 +539,21 @@ def _paired(cards: Sequence[Card]) -> list[Card]:
     """A half card without another one of its kind beside it takes the whole width."""
     found, at = list(cards), 0
     while at < len(found):
-        kinds = {(card.half, card.chart is None) for card in found[at : at + 2]}
-        if found[at].half and (len(kinds) > 1 or at + 1 == len(found)):
-            found[at] = msgspec.structs.replace(found[at], half=False)
-        at += 2 if found[at].half else 1
+        kinds = {(card.place, card.chart is None) for card in found[at : at + 2]}
+        if found[at].place is Place.HALF and (len(kinds) > 1 or at + 1 == len(found)):
+            found[at] = msgspec.structs.replace(found[at], place=Place.FULL)
+        at += 2 if found[at].place is Place.HALF else 1
     return found
+
+
+def _panels(cards: Sequence[Card]) -> list[Card]:
+    """The chart beside what is to be done, where that is there, and two panels side by side."""
+    is_side = [any(table.name == QUEUE for table in card.tables) for card in cards]
+    places = [Place.SIDE if side else Place.HALF for side in is_side]
+    places[0] = Place.MAIN if any(is_side) else Place.FULL
+    if places.count(Place.HALF) % 2:
+        places[-1] = Place.FULL
+    return [
+        msgspec.structs.replace(card, place=place, folded=False)
+        for card, place in zip(cards, places, strict=True)
+    ]

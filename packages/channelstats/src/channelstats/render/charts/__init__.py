@@ -19,7 +19,6 @@ from markupsafe import Markup
 
 from channelstats.pages.model import Chart, Heat, Network, SeriesChart
 from channelstats.render.charts.drawing import (
-    HALF,
     NARROW,
     WIDE,
     Leads,
@@ -35,13 +34,13 @@ from channelstats.render.charts.series import note_text, series
 def drawn(
     chart: Chart,
     *,
-    half: bool = False,
+    width: float = WIDE,
     named: Callable[[str], str] = str,
     chosen: str = "",
     leads: Leads = nowhere,
 ) -> Markup:
-    """A chart for wide windows, or half of one, and for narrow ones, with its legend. ``named``
-    gives what to call a person; whoever is ``chosen`` stands out.
+    """A chart for wide windows, where it has that ``width``, and for narrow ones, with its legend.
+    ``named`` gives what to call a person; whoever is ``chosen`` stands out.
     """
 
     def picture(width: float) -> Markup:
@@ -51,7 +50,7 @@ def drawn(
             return heat(chart, width, leads)
         return series(chart, width, leads)
 
-    return picture(HALF if half else WIDE) + picture(NARROW) + _legend(chart) + _notes(chart)
+    return picture(width) + picture(NARROW) + _legend(chart) + _notes(chart)
 
 
 def _legend(chart: Chart) -> Markup:

@@ -22,9 +22,14 @@ Leads: TypeAlias = Callable[[Sequence[str]], str]
 for none."""
 
 WIDE: Final = 940
+MAIN: Final = 660
 HALF: Final = 460
 NARROW: Final = 360
-"""Widths of charts; the page shows the narrow one where there is no room for another."""
+"""Widths of charts; the page shows the narrow one where there is no room for another. What stands
+beside the main one leaves that room to be high.
+"""
+
+_HEIGHTS: Final[Mapping[float, int]] = {WIDE: 250, MAIN: 440}
 
 LETTER: Final = 7.7
 """About how wide a letter of a label is, in a wide font."""
@@ -126,7 +131,7 @@ class Plot:
         values = [value for series in chart.series for value in series.values if value is not None]
         self._marks = marks_of(values, chart.kind)
         self._texts = mark_texts(self._marks, chart.kind)
-        self.height = 250 if width >= WIDE else 220
+        self.height = _HEIGHTS.get(width, 220)
         self.left, self.right = 12 + LETTER * max(map(len, self._texts)), width - _RIGHT
         self.top, self.floor = _TOP, self.height - _FOOT
 

@@ -20,6 +20,7 @@ from channelstats.pages.model import (
 )
 from channelstats.render.charts.drawing import (
     LETTER,
+    NARROW,
     WIDE,
     Leads,
     Place,
@@ -47,7 +48,7 @@ _LONGEST: Final = 18
 def heat(chart: Heat, width: float, leads: Leads = nowhere) -> Markup:
     """The picture; upright where there are more columns than a narrow one has room for."""
     is_wider = len(chart.columns) > len(chart.rows)
-    is_turned = width < WIDE and is_wider and _width_of(map(date_text, chart.rows)) < width
+    is_turned = width <= NARROW and is_wider and _width_of(map(date_text, chart.rows)) < width
     shown, high = (_turned(chart), 20) if is_turned else (chart, 30)
     height = _HEAD + len(shown.rows) * high + 4
     parts = _parts(shown, width, high, lambda names: leads(names[::-1] if is_turned else names))
