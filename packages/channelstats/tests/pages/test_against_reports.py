@@ -17,10 +17,11 @@ def test_tiles_and_what_they_are_compared_with(data: DashboardData, document: An
     names = {
         "posters": "posters",
         "messages": "messages",
-        "first_time": "first-time posters",
     }
     for tile, name in names.items():
         assert overview.tiles[tile].change == compared[name]
+    first_time = look("newcomers", data).tiles["first_time"]
+    assert first_time.change == compared["first-time posters"]
     assert people.tiles["top_ten"].change == compared["topten words"]
     new = document["new_statistics"]
     assert threads.number("threads_started") == new["threads_started"]

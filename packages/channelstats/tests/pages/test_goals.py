@@ -49,6 +49,7 @@ def test_a_bound_is_a_figure_a_sign_and_a_number(text: str, bound: Bound) -> Non
         ("threads.unanswered <= -3", "expected a figure and a bound"),
         ("threads.unanswerd <= 3", "did you mean 'threads.unanswered'?"),
         ("unanswered_share <= 3", "did you mean 'threads.unanswered_share'?"),
+        ("overview.first_time <= 3", "did you mean 'newcomers.first_time'?"),
         ("zzz <= 3", "there is no figure of that name, as 'threads.unanswered_share <= 30' has"),
         ("people.posters <= 3%", "people.posters is not a percentage"),
         ("people.posters <= 3 h", "people.posters is not a time"),

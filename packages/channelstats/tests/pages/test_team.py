@@ -14,7 +14,12 @@ from support.channelstats.workspace import Workspace
 TEAM = frozenset({"@ann", "UTWO"})
 
 
-def looked(view: str = "threads", team: frozenset[str] = TEAM, smallest_group: int = 1) -> Looked:
+def looked(
+    view: str = "threads",
+    team: frozenset[str] = TEAM,
+    smallest_group: int = 1,
+    outside: tuple[str, ...] = (),
+) -> Looked:
     """A thread that UANN of the team answers, one that a member does, a question of either."""
     one, other = said(0, "UM", reply_count=2), said(2, "UANN", reply_count=1)
     threads = [one, said(1, "UANN", one), said(3, "UMEM", one), other, said(4, "UM", other)]
@@ -22,7 +27,8 @@ def looked(view: str = "threads", team: frozenset[str] = TEAM, smallest_group: i
     messages = {"C1": threads, **asked}
     channels = [{"id": cid, "name": cid, "created": 1, "members": []} for cid in messages]
     found = inputs_of(Workspace(channels=channels, messages=messages))
-    users = {"UANN": User("UANN", user_name="ann")}
+    users = {uid: User(uid, is_stranger=True) for uid in outside}
+    users["UANN"] = User("UANN", user_name="ann")
     inputs = Inputs(found.messages, users, found.channels, history=LONG_AGO)
     data = DashboardData(inputs, WEEK, Options(Counting(), team=team))
     return look(view, data, "", "", smallest_group=smallest_group)
@@ -53,3 +59,13 @@ def test_without_a_team_or_with_a_small_one_nothing_is_split() -> None:
     assert "team" not in looked(team=frozenset()).tables
     assert "team" in looked(smallest_group=2).tables
     assert "team" not in looked(smallest_group=3).tables
+
+
+def test_external_people_are_told_apart_unless_they_are_few() -> None:
+    written = {row["group"]: row["messages"] for row in looked(outside=("UMEM",)).rows("team")}
+    assert written == {"Team": 3, "Members": 3, "External": 2}
+    written = {
+        row["group"]: row["messages"]
+        for row in looked(outside=("UMEM",), smallest_group=2).rows("team")
+    }
+    assert written == {"Team": 3, "Members": 5}

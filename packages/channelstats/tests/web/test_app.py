@@ -13,6 +13,7 @@ import re
 import shlex
 from collections.abc import AsyncIterator
 from datetime import date
+from html import escape, unescape
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -210,7 +211,7 @@ async def test_every_link_of_a_page_leads_somewhere(board: Dashboard) -> None:
 
 async def test_numbers_of_the_example_are_on_the_page(board: Dashboard) -> None:
     text = await board.text(f"/?{WEEK}")
-    tile = re.search(r"<dt>Messages</dt>\s*<dd class=\"figure\">(.*?)</dd>\s*(.*?)</dd>", text)
+    tile = re.search(r"<dt>.*Messages.*</dt>\s*<dd class=\"figure\">(.*?)</dd>\s*(.*?)</dd>", text)
     assert tile is not None
     assert re.sub("<.*?>", "", tile[1]) == "8"
     assert "+60%" in tile[2]
@@ -588,10 +589,35 @@ async def test_a_profile_of_nobody_leads_to_the_list(board: Dashboard) -> None:
         assert "expected a name or an ID" in await board.text(f"{path}.json?weeks=1", status=400)
 
 
-async def test_names_in_tables_lead_to_their_pages(board: Dashboard) -> None:
+async def test_a_name_filters_overview_until_the_filter_is_removed(board: Dashboard) -> None:
     page = Elements(await board.text(f"/?{WEEK}"))
-    assert f"/channel?{WEEK}&channel=CDEV" in page.links
-    assert f"/person?{WEEK}&person=UBOB" in page.links
+    assert {f"/?{WEEK}&channel=CDEV", f"/?{WEEK}&person=UBOB"} <= {*page.links}
+    text = await board.text(f"/?{WEEK}&channel=CDEV&person=UBOB")
+    assert f"/channel?{WEEK}&channel=CDEV" in Elements(text).links
+    without = escape(f"/?{WEEK}&person=UBOB")
+    assert f'href="{without}" aria-label="Remove the filter #dev">' in text
+
+
+async def test_a_tile_of_overview_leads_to_its_chart(board: Dashboard) -> None:
+    asked = f"/?{WEEK}&channel=CDEV&chart=first_reply"
+    text = await board.text(asked)
+    current = re.findall(r'<a class="switch" href="([^"]*)" aria-current="true">', text)
+    assert [unescape(one) for one in current] == [f"{asked}#tiles"]
+    assert "Median time to first reply</h2>" in text
+    assert "People who posted</h2>" not in text
+    assert '<input type="hidden" name="chart" value="first_reply">' in text
+    assert f"/?{WEEK}&channel=CDEV&chart=messages#tiles" in Elements(text).links
+    assert f"/?{WEEK}&channel=CDEV#tiles" in Elements(text).links, "the first one is usual"
+    assert "chart: expected one of posters, messages" in await board.text(
+        f"/?{WEEK}&chart=words", status=400
+    )
+    assert await board.status(f"/channels?{WEEK}&chart=messages") == 400
+
+
+async def test_names_in_tables_lead_to_their_pages(board: Dashboard) -> None:
+    channels, people = [await board.text(f"/{name}?{WEEK}") for name in ("channels", "people")]
+    assert f"/channel?{WEEK}&channel=CDEV" in Elements(channels).links
+    assert f"/person?{WEEK}&person=UBOB" in Elements(people).links
     person = await board.text(f"/person?{WEEK}&person=bob")
     assert "<h1>Bob Berg</h1>" in person
     assert re.search(r'href="/people[^"]*" aria-current="page"', person)
@@ -757,7 +783,7 @@ async def test_a_name_that_was_the_name_of_a_channel_finds_it(own: Dashboard) ->
     channel = (await own.house.tables.channels.all())["CDEV"]
     await own.house.tables.channels.put_alias("engineering", channel)
     text = await own.text(f"/?{WEEK}&channel=engineering")
-    assert '<span class="chip">#dev<a' in text
+    assert 'aria-label="Remove the filter #dev"' in text
 
 
 async def test_days_that_were_not_read_are_no_silence(own: Dashboard) -> None:
@@ -840,10 +866,10 @@ async def test_a_number_leads_to_its_rows_and_a_day_to_itself(board: Dashboard) 
         page = Elements(await board.text(f"/{name}?{query}"))
         for link in {link for link in page.links if "only=" in link}:
             assert await board.status(link) == 200, link
-    page = Elements(await board.text(f"/?{days}"))
+    page = Elements(await board.text(f"/?{days}&chart=messages"))
     assert f"/messages?{days}" in page.links
     assert f"/messages?channel=CDEV&{days}" in page.links
-    assert "/?from=2024-03-12&to=2024-03-12" in page.links
+    assert "/?chart=messages&from=2024-03-12&to=2024-03-12" in page.links
     hours = [link for link in page.links if re.search(r"only=[a-z]+day-\d\d-00&", link)]
     assert "Messages written on a " in await board.text(hours[0])
     reactions = Elements(await board.text(f"/reactions?{days}"))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from channelstats.pages.model import VIEWS
+from support.axe import need_axe, violations
 from support.channelstats.dashboard import TOKEN, Dashboard
 from support.chromium import TIMEOUT, Chromium, Page
 from support.contrast import LOW_CONTRAST
@@ -88,6 +89,15 @@ async def test_every_view_is_shown_in_every_window_and_scheme(board: Dashboard, 
     assert watch.complaints == []
     assert watch.asked
     assert [one for one in watch.asked if not one.startswith((f"{board.url}/", "data:"))] == []
+
+
+async def test_axe_finds_nothing_in_either_scheme(board: Dashboard, page: Page) -> None:
+    need_axe()
+    for view in ("overview?chart=messages&channel=dev", "todo"):
+        for width, dark in ((WIDE, True), (NARROW, False)):
+            await page.emulate(width=width, dark=dark, media={"prefers-reduced-motion": "reduce"})
+            await page.goto(f"{board.url}/{view}")
+            assert await violations(page) == [], (view, width)
 
 
 SIDEWAYS = """

@@ -166,6 +166,13 @@ def test_a_page_that_has_nothing_of_the_days_before_is_not_said_to_be_compared_w
         assert "time zone UTC" in shown(page)
 
 
+def test_the_list_to_do_says_that_its_days_are_others() -> None:
+    for view, weeks, is_said in (("todo", 1, True), ("todo", 0, False), ("people", 1, False)):
+        page = shown(Page(view, (view,), CHOICE, (FIRST, LAST)), weeks)
+        assert page.count("<strong>Sun 10 Mar to Sat 16 Mar 2024</strong>") == 1
+        assert ("other pages end with the last whole week" in page) == is_said
+
+
 def test_one_week_is_a_week() -> None:
     page = shown(Page("people", ("People",), CHOICE, (FIRST, LAST)), weeks=4)
     assert "so this shows 1 week instead of 4 weeks" in page

@@ -687,8 +687,8 @@ def _newcomers_stayed_by_point(part: Slice) -> list[float | None]:
 NEWCOMERS_STAYED: Final = _metric(
     "newcomers_stayed",
     "Newcomers who stayed",
-    "Of the people who first posted in the period before, the share who posted again in this one; in"
-    " the chart, up to each day.",
+    "Of the people who first posted in the period before, the share who posted again in this one;"
+    " in the chart, up to each day.",
     _newcomers_stayed,
     kind=Kind.PERCENT,
     by_point=_newcomers_stayed_by_point,
