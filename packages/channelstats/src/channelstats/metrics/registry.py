@@ -5,7 +5,8 @@ counted. Two things that mean something else have two names, even where they go 
 key.
 """
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import accumulate
 from typing import Final, TypedDict, Unpack
@@ -14,7 +15,7 @@ import polars as pl
 
 from channelstats.facts.facts import CHANNEL, Slice
 from channelstats.facts.interactions import interactions
-from channelstats.facts.periods import MONTH, WEEK, Period, by_point, points, weeks, with_point
+from channelstats.facts.periods import MONTH, WEEK, Period, points, weeks, with_point
 from channelstats.metrics.metric import Measure, Metric
 from channelstats.metrics.quantities import Formula, Quantity, percent, percent_of
 from channelstats.metrics.query import ALL, SO_FAR, aggregated
@@ -390,14 +391,21 @@ UNANSWERED_SHARE: Final = _metric(
 )
 
 
+def _rows_by_point(part: Slice, rows: pl.DataFrame) -> Iterator[int]:
+    """How many of these rows are of each point of the period."""
+    shown = points(part.period)
+    numbers = Counter(with_point(rows, shown)["point"])
+    return (numbers[at] for at in range(len(shown)))
+
+
 def _open_questions(part: Slice) -> int | None:
     left = part.questions_left
     return None if left is None else left.height
 
 
 def _open_questions_by_point(part: Slice) -> list[float | None]:
-    left, shown = part.questions_left, points(part.period)
-    return [None] * len(shown) if left is None else by_point(left, shown, pl.len())
+    left = part.questions_left
+    return [None] * len(points(part.period)) if left is None else [*_rows_by_point(part, left)]
 
 
 OPEN_QUESTIONS: Final = _metric(
@@ -677,10 +685,10 @@ def _newcomers_stayed(part: Slice) -> Quantity | None:
 
 
 def _newcomers_stayed_by_point(part: Slice) -> list[float | None]:
-    since, shown = newcomers_since(part), points(part.period)
+    since = newcomers_since(part)
     if not since.height:
-        return [None] * len(shown)
-    stayed = accumulate(int(number or 0) for number in by_point(since, shown, pl.len()))
+        return [None] * len(points(part.period))
+    stayed = accumulate(_rows_by_point(part, since))
     return [float(percent(number, since.height)) for number in stayed]
 
 
