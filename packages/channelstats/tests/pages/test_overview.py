@@ -8,6 +8,9 @@ from channelstats.counting import Counting
 from channelstats.facts import Inputs, Options
 from channelstats.facts.periods import History
 from channelstats.pages.loading import DashboardData
+from channelstats.pages.model import Text
+from channelstats.render.names import Directory
+from channelstats.render.text import line_text
 from support.channelstats.inputs import inputs_of
 from support.channelstats.pages import Looked, look
 from support.channelstats.said import LONG_AGO, WEEK, said
@@ -33,7 +36,9 @@ def test_newcomers_stayed_who_posted_again_in_the_period_after_the_one_they_were
     assert found.number("newcomers_stayed") == pytest.approx(200 / 3)
     about = found.tiles["newcomers_stayed"].about
     assert about == "2 of 3 who first posted in the period before posted again in this one."
-    assert "Of the newcomers of the period before, " in str(found.view.lead[0])
+    (text,) = (part for part in found.view.lead if isinstance(part, Text))
+    said_of = line_text(text.lines[-1], Directory())
+    assert said_of == "Of 3 newcomers of the period before, 66.7% (new) posted again."
     up_to = found.series("newcomers_stayed")["now"]
     assert up_to == pytest.approx((0, *[100 / 3] * 3, *[200 / 3] * 3))
 
@@ -55,7 +60,7 @@ def test_where_nobody_is_known_to_have_been_new_there_is_no_share(
     found = overview(messages, history)
     assert found.number("newcomers_stayed") is None
     assert set(found.series("newcomers_stayed")["now"]) == {None}
-    assert "newcomers" not in str(found.view.lead[0])
+    assert "newcomer" not in str(found.view.lead[0])
 
 
 def test_the_points_of_its_charts_add_up_to_the_figures(data: DashboardData) -> None:

@@ -40,9 +40,10 @@ def summary(request: ViewRequest, *, is_own: bool = False) -> Iterator[Line]:
         yield ("Nobody answered ", _span(scope, registry.OPEN_QUESTIONS, "question"), ".")
     if scope.now.knows_newcomers:
         yield (_span(scope, registry.FIRST_TIME, "person"), " posted for the first time.")
-    if registry.newcomers_since(scope.now).height:
+    if number := registry.newcomers_since(scope.now).height:
+        new = Span(number, Kind.COUNT, "newcomer")
         share = _span(scope, registry.NEWCOMERS_STAYED)
-        yield ("Of the newcomers of the period before, ", share, " posted again.")
+        yield ("Of ", new, " of the period before, ", share, " posted again.")
 
 
 def _span(scope: Scope, metric: Metric, label: str = "") -> Span:
