@@ -6,7 +6,7 @@ import pytest
 from channelstats.facts.talk import outcomes, talk_of
 from support.channelstats.judged import STYLES, data_of, judge, lines, said
 
-PEOPLE = {"A": "U1", "B": "U2", "C": "U3"}
+PEOPLE = {"A": "U1", "B": "U2", "C": "U3", "D": "U4"}
 NOON = 1_709_553_600
 
 
@@ -66,8 +66,39 @@ def test_a_question_is_open_while_others_talk_of_something_else(after: list[str]
 
 
 def test_a_late_answer_and_a_question_back_may_be_one() -> None:
-    assert outcome(of_lines(ASKED, "B+400: it has a button")) == "maybe"
+    lock = "the blue lock of the shed was new then"
+    assert outcome(of_lines(ASKED, f"B+100: {lock}")) == "maybe"
     assert outcome(of_lines(ASKED, "B+4: which door?")) == "maybe"
+    assert outcome(of_lines(ASKED, "B+400: <@A> which door?")) == "maybe"
+
+
+def test_in_a_quiet_channel_what_is_said_next_answers_also_after_a_night() -> None:
+    assert outcome(of_lines(ASKED, "B+600: it has a button")) == "answered"
+    assert outcome(of_lines(ASKED, "B+1500: it has a button")) == "open"
+
+
+def test_whoever_is_named_answers_by_writing() -> None:
+    put = "A+0: <@B> I cannot open the door", "A+9: Which key do I take?"
+    talked = ("C+20: Where is the cat?", "D+25: on the roof", "B+200: I changed the lock today.")
+    assert outcome(of_lines(*put, *talked), 2) == "answered"
+    assert outcome(of_lines(*put, *talked[:2]), 2) == "open"
+
+
+def test_of_two_questions_the_later_one_is_answered_by_name() -> None:
+    later = ("A+300: And how do I close the window?", "B+310: <@A> with the handle")
+    first, second = (outcome(of_lines(ASKED, *later), number) for number in (1, 2))
+    assert (first, second) == ("open", "answered")
+
+
+def test_who_talked_on_with_somebody_else_answers_nothing() -> None:
+    talk = "B+0: the red paint is dry", "C+2: but not the green one", "B+4: that takes a day"
+    asked = of_lines(*talk, "A+6: How do I open the door?", "C+7: good to know")
+    assert outcome(asked, 4) == "maybe"
+
+
+def test_a_question_back_by_name_is_part_of_a_talk() -> None:
+    talk = of_lines(ASKED, "C+60: the cat is on the roof again", "B+90: <@A> Which door is it?")
+    assert outcome(talk, 3) == "aside"
 
 
 def test_a_question_back_and_a_remark_are_part_of_a_talk() -> None:

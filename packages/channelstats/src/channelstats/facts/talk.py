@@ -3,15 +3,17 @@
 Most questions are answered in the channel and not in a thread, by the next who writes, and often
 nobody is named. So a question is followed through the messages of its channel outside threads.
 
-    answered  somebody else named the asker, or wrote next and soon, or said yes or no; the asker
-              talked on with who wrote next, thanked, or said that it works; somebody replied in the
-              thread of what the asker wrote just before or after
+    answered  somebody else named the asker, or wrote next and soon, or as one answers after a night,
+              or said yes or no; whom the asker had named wrote; the asker talked on with who wrote
+              next, thanked, or said that it works; somebody replied in the thread of what the asker
+              wrote just before or after
     aside     it is part of a talk: a question back to somebody who asked, or `really?`
     maybe     somebody wrote next, but late or not as one answers; or asked back and got no answer
     open      nobody did any of that
 
-Rule: that somebody wrote next means nothing where it begins something new, or names others. In a
-channel where questions are answered in threads it means nothing either, unless the asker talked on.
+Rule: that somebody wrote next means nothing where it begins something new, or names others, or
+comes after the asker has asked something else; and less from who was talking with somebody else. In
+a channel where questions are answered in threads it means nothing, unless the asker talked on.
 """
 
 from typing import Final, NamedTuple
@@ -44,6 +46,10 @@ _PACE: Final = 4
 """How many times as long it is there quiet between two talks."""
 _LATE: Final = 3
 """How many times as late an answer may come that may be one."""
+_OVERNIGHT: Final = 12 * _HOUR
+"""How late what is said as one answers is one, where nothing was said in between."""
+_SAME_DAY: Final = 6 * _HOUR
+"""How late a yes or a no may come."""
 _BRIEF: Final = 6
 """Words of what is taken for an answer however it begins, at most."""
 _AT_ONCE: Final = 10 * _MINUTE
@@ -98,11 +104,12 @@ def outcomes(messages: pl.DataFrame, talk: Talk) -> pl.DataFrame:
         talk.messages[some["at"].to_list()].rename({"slack_uid": "asker", "ts": "asked_at"})
     )
     ahead = _steps(asked, talk, range(1, _AHEAD + 1)).filter(pl.col("gap") <= FOLLOWED)
-    behind = _steps(asked, talk, range(-_BEHIND, 0)).filter(pl.col("gap") >= -_SOON)
+    behind = _steps(asked, talk, range(-_AHEAD, 0)).filter(pl.col("gap") >= -BEFORE)
     followed = (
         asked.join(talk.channels, on="slack_cid")
-        .join(_after(ahead), on="at", how="left")
+        .join(_after(ahead, _talking(behind)), on="at", how="left")
         .join(_before(behind), on="at", how="left")
+        .join(_addressed(ahead, behind), on="at", how="left")
         .join(_answered_beside(ahead, behind, talk), on="at", how="left")
     )
     flags = [name for name, dtype in followed.schema.items() if dtype == pl.Boolean]
@@ -116,14 +123,16 @@ def _outcome() -> pl.Expr:
     soon = pl.when("in_threads").then(_MINUTE).otherwise("soon")
     talked_on = pl.col("talked_on") & ~pl.col("next_elsewhere")
     pause = pl.col("next_pause")
+    slow = pl.when("in_threads").then(0).otherwise(_OVERNIGHT)
     answered = (
         pl.col("named")
         | pl.col("thanked")
         | pl.col("settled")
         | pl.col("agreed")
         | pl.col("beside")
+        | pl.col("addressed")
         | talked_on
-        | (is_next & pl.col("next_replies") & (pause <= soon))
+        | (is_next & pl.col("next_replies") & (pause <= pl.max_horizontal(soon, slow)))
     )
     words = pl.col("word_count")
     names_nobody = pl.col("mentions").is_null()
@@ -134,7 +143,7 @@ def _outcome() -> pl.Expr:
     return (
         pl.when(answered)
         .then(pl.lit("answered"))
-        .when(is_back | is_remark)
+        .when(is_back | is_remark | pl.col("to_asker"))
         .then(pl.lit("aside"))
         .when(maybe)
         .then(pl.lit("maybe"))
@@ -146,11 +155,15 @@ def _has(sign: Sign) -> pl.Expr:
     return (pl.col("signs") & int(sign)) != 0
 
 
+_is_put_to: Final = pl.col("put_to").list.contains(pl.col("slack_uid")).fill_null(value=False)
+"""Whether the question names who wrote a message near it."""
+
+
 def _steps(asked: pl.DataFrame, talk: Talk, steps: range) -> pl.DataFrame:
     """A row for each of the messages so many steps after questions, in the same channel: who wrote
-    it, whether the asker did, the `gap` since the question.
+    it, whether the asker did, the `gap` since the question; whom the question is `put_to`.
     """
-    rows = asked.select("at", "asker", "asked_at", cid="slack_cid").with_columns(
+    rows = asked.select("at", "asker", "asked_at", cid="slack_cid", put_to="mentions").with_columns(
         step=pl.lit(list(steps))
     )
     rows = rows.explode("step").with_columns(there=pl.col("at") + pl.col("step"))
@@ -164,9 +177,18 @@ def _steps(asked: pl.DataFrame, talk: Talk, steps: range) -> pl.DataFrame:
     )
 
 
-def _after(ahead: pl.DataFrame) -> pl.DataFrame:
+def _talking(behind: pl.DataFrame) -> pl.DataFrame:
+    """Who talked with somebody else just before a question, and may go on with that."""
+    others = behind.filter(~pl.col("by_asker"), pl.col("gap") >= -_SOON)
+    people = others.select("at", "slack_uid").unique()
+    several = people.filter(pl.len().over("at") > 1)
+    return several.with_columns(was_talking=True)
+
+
+def _after(ahead: pl.DataFrame, talking: pl.DataFrame) -> pl.DataFrame:
     """What the messages after a question say: of each `at` that has any by others."""
-    ahead = ahead.sort("at", "step")
+    ahead = ahead.join(talking, on=["at", "slack_uid"], how="left").sort("at", "step")
+    ahead = ahead.with_columns(pl.col("was_talking").fill_null(value=False))
     by_other = ~pl.col("by_asker")
     ahead = ahead.with_columns(
         first=pl.col("step").filter(by_other).min().over("at"),
@@ -183,24 +205,35 @@ def _after(ahead: pl.DataFrame) -> pl.DataFrame:
     begins = pl.col("question") | _has(Sign.TO_ALL) | pl.col("has_thread")
     elsewhere = pl.col("names_any") & ~pl.col("names_asker")
     is_back = pl.col("question") & ~_has(Sign.TO_ALL) & (pl.col("word_count") <= _SHORT)
-    soon = pl.col("since_first") <= _SOON
+    soon = pl.col("since_first") <= _HOUR
     # Before somebody else asks something, to whom it may be said.
     before_asked = pl.col("step").filter(by_other & pl.col("question")).min().fill_null(_AHEAD + 1)
-    agrees = by_other & _has(Sign.AGREES) & (pl.col("gap") <= _HOUR)
+    # Or the asker something new.
+    is_brief = pl.col("word_count") <= _BRIEF
+    own_new = pl.col("by_asker") & pl.col("question") & ~is_brief & (pl.col("gap") > _SOON)
+    before_new = pl.col("step").filter(own_new).min().over("at").fill_null(_AHEAD + 1)
+    is_first &= pl.col("step") < before_new
+    agrees = by_other & _has(Sign.AGREES) & (pl.col("gap") <= _SAME_DAY)
+    talking_on = pl.col("was_talking")
+    names = by_other & pl.col("names_asker") & (pl.col("step") < before_new)
     states_settled = _has(Sign.SETTLED) & ~pl.col("question")
     return ahead.group_by("at").agg(
-        named=(by_other & pl.col("names_asker")).any(),
-        agreed=(agrees & ~elsewhere & (pl.col("step") < before_asked)).any(),
+        named=(names & ~pl.col("question")).any(),
+        agreed=(
+            agrees & ~elsewhere & (pl.col("step") < before_asked) & (is_first | ~talking_on)
+        ).any(),
         talked_on=(own_after & soon & ~_has(Sign.TO_ALL)).any(),
         thanked=(own_after & _has(Sign.THANKS) & (pl.col("gap") <= _DAY)).any(),
         settled=(pl.col("by_asker") & states_settled).any(),
         next_pause=pl.col("pause").filter(is_first).first(),
         next_elsewhere=elsewhere.filter(is_first).any(),
         next_replies=(
-            is_first & (_has(Sign.REPLIES | Sign.AGREES) | (pl.col("word_count") <= _BRIEF))
+            is_first & (_has(Sign.REPLIES | Sign.AGREES) | (is_brief & ~talking_on))
         ).any(),
         next_new=begins.filter(is_first).any(),
-        next_back=(is_back & is_first & (pl.col("pause") <= _AT_ONCE)).any(),
+        next_back=(
+            (is_back & is_first & (pl.col("pause") <= _AT_ONCE)) | (names & pl.col("question"))
+        ).any(),
     )
 
 
@@ -208,10 +241,27 @@ def _before(behind: pl.DataFrame) -> pl.DataFrame:
     """Whether others talked just before a question, and asked something."""
     by_other = ~pl.col("by_asker")
     recent = by_other & (pl.col("gap") >= -_AT_ONCE)
+    lately = (pl.col("gap") >= -_SOON) & (pl.col("step") >= -_BEHIND)
+    asked = by_other & pl.col("question")
     return behind.group_by("at").agg(
-        others_asked=(by_other & pl.col("question")).any() & recent.any(),
+        others_asked=(asked & lately).any() & recent.any(),
         in_talk=recent.any(),
+        to_asker=(asked & _is_put_to).any(),
     )
+
+
+def _addressed(ahead: pl.DataFrame, behind: pl.DataFrame) -> pl.DataFrame:
+    """Questions after which somebody wrote, within a day, whom the asker had named in them or in
+    what was said beside them.
+    """
+    own = pl.concat([ahead, behind]).filter("by_asker", pl.col("gap").abs() <= _SOON)
+    named = own.select("at", "mentions").explode("mentions").drop_nulls()
+    named = named.select("at", slack_uid="mentions").unique()
+    elsewhere = pl.col("names_any") & ~pl.col("names_asker")
+    later = ahead.filter(~pl.col("by_asker"), ~elsewhere, pl.col("gap") <= _DAY)
+    spoke = later.join(named, on=["at", "slack_uid"], how="semi").select("at")
+    put = later.filter(_is_put_to).select("at")
+    return pl.concat([spoke, put]).unique().with_columns(addressed=True)
 
 
 def _answered_beside(ahead: pl.DataFrame, behind: pl.DataFrame, talk: Talk) -> pl.DataFrame:

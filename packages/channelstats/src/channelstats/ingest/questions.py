@@ -188,8 +188,11 @@ _FIRST: Final = (
 )
 _WANTS_YES: Final = int(Sign.WANTS_YES)
 _SOMEWHERE: Final = frozenset[str]().union(*(words for _, words in _ANYWHERE))
-_FOUND_WORDS: Final = frozenset({"figured", "found", "got", "mind"})
-_FOUND_OUT: Final = re.compile(r"\b(?:figured (?:it )?out|found it|got it|never mind)\b")
+_FOUND_WORDS: Final = frozenset({"figured", "found", "got", "mind", "trick"})
+_FOUND_OUT: Final = re.compile(
+    r"\b(?:figured (?:it |this |that )?out|found it|got (?:it|this|that)|never mind"
+    r"|did the trick)\b"
+)
 _NAMED_FIRST: Final = re.compile(r"\W*\w+\W+<@")
 
 
