@@ -31,6 +31,7 @@ from autopush.webpush.urgency import HIGHEST
 from keytables import Item, Value
 from support import wire
 from support.clocks import ManualClock
+from support.event_loops import turns
 from support.fake_loop import FakeLoop
 from support.fake_transport import FakeTransport
 from support.memory_engine import MemoryEngine
@@ -372,11 +373,12 @@ class Harness:
 
     async def run_until_idle(self) -> None:
         """Let the store answer, the sockets flow and what is due happen."""
-        for _ in range(TURNS):
+
+        def flow() -> None:
             for agent in self.agents:
                 agent.flow()
-            await asyncio.sleep(0)
-            self.loop.advance()
+
+        await turns(TURNS, flow, self.loop.advance)
 
     async def pass_time(self, seconds: float) -> None:
         self.clock.advance(seconds)

@@ -14,6 +14,9 @@ from typing import Any, Self, TypeVar
 import pytest
 import uvloop
 
+IDLE = 3
+"""Turns of a loop without a callback, after which none comes by itself."""
+
 Factories = Mapping[str, Callable[[], asyncio.AbstractEventLoop]]
 
 
@@ -64,6 +67,27 @@ class LoopThread:
         :raises TimeoutError: it took longer than `seconds`
         """
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(seconds)
+
+
+def has_callbacks() -> bool:
+    """Whether anything but the caller runs in this turn of the loop or the next. That of a loop
+    which does not show it may.
+    """
+    return bool(getattr(asyncio.get_running_loop(), "_ready", True))
+
+
+async def turns(most: int, before: Callable[[], object], after: Callable[[], object]) -> None:
+    """Take turns of the loop, and call these before and after each, until in some of them nothing
+    else has happened; or so many.
+    """
+    idle = 0
+    for _ in range(most):
+        before()
+        await asyncio.sleep(0)
+        after()
+        idle = 0 if has_callbacks() else idle + 1
+        if idle == IDLE:
+            return
 
 
 async def until(condition: Callable[[], object]) -> None:

@@ -31,13 +31,14 @@ from keytables import Engine, Item, Param, Table, TableHandle, Update, Value
 from support import engines
 from support.clocks import ManualClock
 from support.connection_harness import CHANNEL, UAID, UNLIMITED, UserAgent
+from support.event_loops import IDLE, has_callbacks
 from support.fake_loop import FakeLoop
 from support.gated_engine import GatedEngine
 from support.recorded import new_metrics
 
 ONE, TWO, THREE = (f"http://{name}:8081/i/first" for name in ("one", "two", "three"))
 OCTOBER, NOVEMBER, DECEMBER = "message_2026_10", "message_2026_11", "message_2026_12"
-IDLE_TURNS = 25
+TURNS = 25
 DEADLINE = 60.0
 
 EVERY_ENGINE = pytest.mark.parametrize("cluster", engines.EVERY, indirect=True)
@@ -166,8 +167,10 @@ class Cluster:
         outcome = asyncio.ensure_future(_outcome(node.answering(call)))
         self._open_calls += 1
         try:
-            for _ in range(IDLE_TURNS):  # it does what it can without its engine
+            for _ in range(TURNS):  # it does what it can without its engine
                 await asyncio.sleep(0)
+                if outcome.done():
+                    break
             while not outcome.done():
                 if node.gate.is_held and node.gate.waiting:
                     return Outcome.SILENT  # its answer would come too late
@@ -236,18 +239,18 @@ class Cluster:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + DEADLINE
         idle_turns = busy_turns = 0
-        while idle_turns < IDLE_TURNS:
+        while idle_turns < IDLE:
             assert loop.time() < deadline, "never idle"
             for agent in self.agents:
                 agent.flow()
             busy = self._open_calls or any(
                 n.gate.waiting and not n.gate.is_held for n in self.nodes.values()
             )
-            await asyncio.sleep(0.0005 if busy_turns > IDLE_TURNS else 0)
+            await asyncio.sleep(0.0005 if busy_turns > TURNS else 0)
             self.loop.advance()
-            idle_turns = 0 if busy else idle_turns + 1
+            idle_turns = 0 if busy or has_callbacks() else idle_turns + 1
             busy_turns = busy_turns + 1 if busy else 0
-            if idle_turns == IDLE_TURNS and await self._repeat_checks():
+            if idle_turns == IDLE and await self._repeat_checks():
                 idle_turns = 0
 
     async def _repeat_checks(self) -> bool:

@@ -3,7 +3,8 @@
 They work offline: their CSP forbids loading from other origins.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import cache
 from html import escape
 from importlib.resources import files
 from typing import Final
@@ -57,12 +58,7 @@ class Pages:
         # endpoints to which it sends.
         demo = f"script-src 'self'; worker-src 'self'; connect-src 'self' {origin_of(endpoint_url)}"
         self._pages = {}
-        for file in _STATIC.iterdir():
-            path = _PATHS.get(file.name, f"/start/{file.name}")
-            kind = file.name.rpartition(".")[2]
-            if kind not in _TYPES:  # an editor's backup copy, a folder
-                continue
-            body = file.read_bytes()
+        for path, kind, body in _files():
             if kind == "html":
                 body = _filled(body.decode(), values).encode()
             policy = _POLICY if path == "/errors" else f"{_POLICY}; {demo}"
@@ -72,6 +68,24 @@ class Pages:
         page = self._pages.get(request.path) if request.method == "GET" else None
         # A copy, to which the caller adds the headers of the route.
         return page and Response(page.status, page.body, page.headers, page.content_type)
+
+
+@cache
+def _files() -> Sequence[tuple[str, str, bytes]]:
+    """The path, the kind and the content of each file, pages with the table of errors."""
+    files = []
+    for file in _STATIC.iterdir():
+        kind = file.name.rpartition(".")[2]
+        if kind not in _TYPES:  # an editor's backup copy, a folder
+            continue
+        body = file.read_bytes()
+        if kind == "html":
+            text = body.decode()
+            text = text.replace("<!-- rows -->", "\n".join(map(_row, ERRORS.values())))
+            text = text.replace("<!-- sections -->", "\n".join(map(_section, ERRORS.values())))
+            body = text.encode()
+        files.append((_PATHS.get(file.name, f"/start/{file.name}"), kind, body))
+    return files
 
 
 def _headers(policy: str) -> tuple[tuple[str, str], ...]:
@@ -84,11 +98,10 @@ def _headers(policy: str) -> tuple[tuple[str, str], ...]:
 
 
 def _filled(text: str, values: Mapping[str, str]) -> str:
-    """Fill in each `{{name}}`, escaped, and the table of errors."""
+    """Fill in each `{{name}}`, escaped."""
     for name, value in values.items():
         text = text.replace(f"{{{{{name}}}}}", escape(value))
-    text = text.replace("<!-- rows -->", "\n".join(map(_row, ERRORS.values())))
-    return text.replace("<!-- sections -->", "\n".join(map(_section, ERRORS.values())))
+    return text
 
 
 def _row(kind: Errno) -> str:

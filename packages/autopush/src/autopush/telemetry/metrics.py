@@ -15,6 +15,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cache
 from itertools import product
 from math import prod
 from typing import Final, TypeVar
@@ -53,7 +54,7 @@ class Kind(StrEnum):
     HISTOGRAM = "histogram"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Metric:
     """`name`: in statsd and Datadog, without the namespace. `labels`: each with its values.
     `buckets`: upper bounds of a histogram, in `unit`. `unit`: `seconds`, `bytes` or none.
@@ -101,32 +102,40 @@ class Metric:
             yield dict(zip(self.labels, values, strict=True))
 
 
+Layout = tuple[int, Mapping[str, int], Mapping[int, Sequence[int]]]
+
+
+@cache
+def _layout(table: tuple[Metric, ...]) -> Layout:
+    """The number of cells of a worker; the place of each metric, by its name; and the places that
+    are sums of others when they are read, with those.
+    """
+    places: dict[str, int] = {}
+    size = 0
+    for metric in table:
+        places[metric.name] = size
+        size += metric.size
+    sums = {
+        places[metric.name] + number: [
+            places[part.metric.name] + place
+            for part in metric.sums[next(iter(labels.values()), "")]
+            for place in part.places()
+        ]
+        for metric in table
+        if metric.sums
+        for number, labels in enumerate(metric.series())
+    }
+    return size, places, sums
+
+
 class SharedMetrics:
     """The cells of all workers; to be created before they are forked."""
 
     def __init__(self, table: Sequence[Metric], workers: int) -> None:
         self.table = table
         self.workers = workers
-        self._places: dict[str, int] = {}
-        size = 0
-        for metric in table:
-            self._places[metric.name] = size
-            size += metric.size
-        self._size = size
-        self.sums = {
-            self._places[metric.name] + number: [
-                self._places[part.metric.name] + place
-                for part in metric.sums[next(iter(labels.values()), "")]
-                for place in part.places()
-            ]
-            for metric in table
-            if metric.sums
-            for number, labels in enumerate(metric.series())
-        }
-        """Places of a worker that are sums of others, by their offset from the first one. They are
-        summed up when they are read.
-        """
-        memory = mmap.mmap(-1, max(1, size * workers) * _CELL)
+        self._size, self._places, self.sums = _layout(tuple(table))
+        memory = mmap.mmap(-1, max(1, self._size * workers) * _CELL)
         self._cells = memoryview(memory).cast("B").cast("d")
         self._recorded_here: dict[int, Metrics] = {}
 
