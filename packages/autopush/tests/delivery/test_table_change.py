@@ -16,7 +16,6 @@ from support.month_cluster import (
     NOVEMBER,
     OCTOBER,
     ONE,
-    THREE,
     TWO,
     Cluster,
     Node,
@@ -38,9 +37,6 @@ CALLS = [
 """The store calls of a hello and the change of tables after it, if no message is stored."""
 
 RECORD, LAST_READ = 5, 6
-
-EVERY_CALL = pytest.mark.parametrize("step", range(len(CALLS) + 1))
-BOTH = pytest.mark.parametrize("store_first", [True, False], ids=["store-first", "bypass"])
 
 
 async def assert_changed(cluster: Cluster, channels: frozenset[str] = frozenset({CHANNEL})) -> None:
@@ -117,26 +113,6 @@ async def test_the_socket_is_not_read_during_the_change(cluster: Cluster) -> Non
 # ── a message at every moment of the change ─────────────────────────────────────────────────────
 
 
-@BOTH
-@pytest.mark.parametrize("step", range(8))
-@pytest.mark.parametrize("topic", [None, "news"])
-async def test_a_message_whose_endpoint_is_slow_is_delivered_once(
-    cluster: Cluster, step: int, store_first: bool, topic: str | None
-) -> None:
-    node, endpoint = await cluster.add(ONE), await cluster.add(TWO, store_first=store_first)
-    await cluster.known_user()
-    endpoint.gate.at(step, endpoint.gate.hold)
-    message = cluster.message(topic=topic)
-    push = await cluster.start_push(endpoint, message)
-    agent = cluster.connect(node)
-    received = await cluster.receive_all(agent)
-    endpoint.gate.release()
-    received += await cluster.receive_all(agent)
-    assert received == [message.version]
-    assert await push in (Outcome.DONE, Outcome.STORED)
-    await assert_changed(cluster)
-
-
 async def test_more_messages_than_a_page_are_carried_over(cluster: Cluster) -> None:
     node, endpoint = await cluster.add(ONE), await cluster.add(TWO)
     await cluster.known_user()
@@ -150,125 +126,6 @@ async def test_more_messages_than_a_page_are_carried_over(cluster: Cluster) -> N
     node.gate.release()
     assert await cluster.receive_all(agent) == [message.version for message in messages]
     await assert_changed(cluster)
-
-
-# ── unacked messages ────────────────────────────────────────────────────────────────────────────
-
-
-@BOTH
-async def test_undelivered_messages_of_a_hanging_connection_follow_the_user_to_its_new_table(
-    cluster: Cluster, store_first: bool
-) -> None:
-    hanging, node = await cluster.add(ONE, store_first=store_first), await cluster.add(TWO)
-    await cluster.known_user()
-    stored = cluster.message()
-    await hanging.push(stored)
-    stale = cluster.connect(hanging)
-    await cluster.run_until_idle()  # it has not acked, so it keeps its old table
-    late = cluster.message()
-    hanging.cut_off = True
-    hanging.gate.at(0, hanging.gate.hold)
-    push = asyncio.ensure_future(hanging.push(late))  # is sent to the stale connection
-    await cluster.run_until_idle()
-    agent = cluster.connect(node)
-    received = await cluster.receive_all(agent)
-    assert (await cluster.record()).current_month == NOVEMBER
-    hanging.gate.release()
-    await cluster.run_until_idle()
-    stale.disconnect()
-    received += await cluster.receive_all(agent)
-    assert received == [stored.version, late.version]
-    assert await push is Outcome.DONE
-    await assert_changed(cluster)
-
-
-# ── nodes that are killed, and concurrent changes ─────────────────────────────────────────────────
-
-
-@EVERY_CALL
-async def test_a_node_that_dies_at_any_moment_of_a_change_loses_nothing(
-    cluster: Cluster, step: int
-) -> None:
-    dying, node = await cluster.add(ONE), await cluster.add(TWO)
-    endpoint = await cluster.add(THREE)
-    await cluster.known_user()
-    dying.gate.at(step, dying.gate.hold)
-    await cluster.hello(dying)
-    before, after = cluster.message(), cluster.message()
-    push = await cluster.start_push(endpoint, before)
-    dying.die()
-    second = await cluster.start_push(endpoint, after)
-    assert await push in (Outcome.DONE, Outcome.STORED)
-    assert await second is Outcome.STORED
-    agent = cluster.connect(node)
-    assert await cluster.receive_all(agent) == [before.version, after.version]
-    await assert_changed(cluster)
-    assert (await cluster.record()).moved_from in (None, OCTOBER)
-
-
-@EVERY_ENGINE
-async def test_messages_a_dead_node_has_not_carried_over_are_found_by_the_next_one(
-    cluster: Cluster,
-) -> None:
-    dying, node = await cluster.add(ONE), await cluster.add(TWO)
-    await cluster.known_user()
-    dying.gate.at(RECORD, dying.gate.hold)
-    await cluster.hello(dying)
-    message = cluster.message()
-    push = await cluster.start_push(node, message)
-    await push  # its endpoint has read the old table from the record, and is done
-    dying.gate.release()
-    dying.gate.at(1, dying.gate.hold)  # after the record, before the last read
-    await cluster.run_until_idle()
-    dying.die()
-    record = await cluster.record()
-    assert (record.current_month, record.moved_from) == (NOVEMBER, OCTOBER)
-    assert await cluster.stored(OCTOBER) == [message.version]
-    agent = cluster.connect(node)
-    assert await cluster.receive_all(agent) == [message.version]
-    await assert_changed(cluster)
-    assert (await cluster.record()).moved_from is None
-
-
-@pytest.mark.parametrize("step", range(2, len(CALLS)))
-async def test_of_two_concurrent_changes_that_of_the_newer_connection_wins(
-    cluster: Cluster, step: int
-) -> None:
-    slow, node = await cluster.add(ONE), await cluster.add(TWO)
-    await cluster.known_user()
-    slow.gate.at(step, slow.gate.hold)
-    stale = await cluster.hello(slow)
-    agent = await cluster.hello(node)
-    agent.received()
-    agent.register(OTHER)
-    await cluster.run_until_idle()
-    assert agent.reply()["status"] == 200
-    slow.gate.release()
-    await cluster.run_until_idle()
-    await assert_changed(cluster, frozenset({CHANNEL, OTHER}))
-    assert (await cluster.record()).node_id == TWO
-    assert agent.connection.is_open
-    if step <= RECORD:
-        assert stale.close_code() == 1000
-    message = cluster.message()
-    await slow.push(message)
-    assert message.version in await cluster.receive_all(agent) + await cluster.receive_all(stale)
-
-
-async def test_a_connection_recorded_after_another_nodes_change_uses_the_new_table(
-    cluster: Cluster,
-) -> None:
-    """The record is read, another node changes the table, and then the connection is recorded."""
-    late, node = await cluster.add(ONE), await cluster.add(TWO)
-    await cluster.known_user()
-    late.gate.at(1, late.gate.hold)  # it has read the record
-    agent = await cluster.hello(late)
-    other = await connected(cluster, node)
-    late.gate.release()
-    assert await cluster.receive_all(agent) == []
-    assert agent.connection.messages.name == NOVEMBER
-    assert (await cluster.record()).node_id == ONE
-    assert other.close_code() == 1000
 
 
 # ── the store fails ─────────────────────────────────────────────────────────────────────────────
@@ -304,32 +161,6 @@ async def test_an_overload_at_any_moment_of_a_change_delays_it_and_loses_nothing
     assert received == [message.version]
     await push
     await assert_changed(cluster, frozenset({CHANNEL, OTHER}))
-
-
-@pytest.mark.parametrize("step", range(4))
-async def test_an_overload_of_the_last_read_closes_and_the_next_connection_completes_the_change(
-    cluster: Cluster, step: int
-) -> None:
-    """The new table is not read before, so nothing acked there is carried over second."""
-    node, endpoint = await cluster.add(ONE), await cluster.add(TWO)
-    await cluster.known_user()
-    node.gate.at(RECORD, node.gate.hold)
-    agent = await cluster.hello(node)
-    message = cluster.message()
-    push = await cluster.start_push(endpoint, message)
-    await push
-
-    async def overloaded() -> None:
-        raise Throttled("full")
-
-    node.gate.release()
-    node.gate.at(1 + step, overloaded)  # query, get, put, delete
-    assert await cluster.receive_all(agent) == []
-    assert not agent.connection.is_open
-    node.gate.release()
-    second = cluster.connect(node)
-    assert await cluster.receive_all(second) == [message.version]
-    await assert_changed(cluster)
 
 
 @pytest.mark.parametrize("applied", [False, True], ids=["refused", "reply lost"])
@@ -456,53 +287,6 @@ async def test_a_connection_that_lasts_for_months_changes_before_its_table_is_dr
     record = await cluster.record(newcomer.uaid)
     assert record.current_month == "message_2027_01"
     assert len(cluster.wheel) == 0
-
-
-@EVERY_ENGINE
-async def test_two_months_begin_under_traffic_and_every_message_is_delivered_once(
-    cluster: Cluster,
-) -> None:
-    nodes = [await cluster.add(ONE), await cluster.add(TWO, store_first=False)]
-    endpoint = await cluster.add(THREE, store_first=False)
-    users = [f"{number:032x}" for number in range(6)]
-    for uaid in users:
-        await cluster.known_user(NOVEMBER, uaid=uaid)
-    agents: dict[str, UserAgent] = {}
-    sent: list[str] = []
-    received: list[str] = []
-
-    async def collect() -> None:
-        for agent in agents.values():
-            received.extend(await cluster.receive_all(agent))
-
-    days = [at(2026, 11, 28) + day * 86_400 for day in range(0, 40, 2)]
-    days += [at(2026, 12, 1, 0, 1), at(2027, 1, 1, 0, 1)]
-    for number, day in enumerate(sorted(days)):
-        await cluster.turn_month(day)
-        for index, uaid in enumerate(users):
-            message = cluster.message(uaid)
-            push = asyncio.ensure_future([*nodes, endpoint][(number + index) % 3].push(message))
-            await cluster.run_until_idle()
-            await push
-            sent.append(message.version)
-        for index, uaid in enumerate(users):
-            # One is always connected, the others on some days, to either node.
-            if index and (number + index) % 3 == 0 and uaid in agents:
-                await collect()
-                agents.pop(uaid).disconnect()
-            elif uaid not in agents and (number + index) % 3 == 1:
-                agents[uaid] = cluster.connect(nodes[(number * index) % 2], uaid)
-        if number % 4 == 0:
-            await collect()
-    for uaid in users:
-        agents[uaid] = cluster.connect(nodes[0], uaid)
-    await collect()
-    assert sorted(received) == sorted(sent)
-    for uaid in users:
-        assert (await cluster.record(uaid)).current_month == "message_2027_01"
-        assert await cluster.channels("message_2027_01", uaid) == {CHANNEL}
-    for table in (NOVEMBER, DECEMBER, "message_2027_01"):
-        assert await cluster.stored(table) == []
 
 
 async def test_a_clock_that_jumps_a_month_and_back_loses_nothing(cluster: Cluster) -> None:

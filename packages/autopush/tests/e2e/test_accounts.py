@@ -1,16 +1,12 @@
 """Where accounts are required: users of a token connect, strangers do not, and revoking ends it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 from websockets.exceptions import InvalidStatus
 
 from support.application_server import ApplicationServer
-from support.cluster import CREDENTIALS, cluster, new_store
-from support.postgres_servers import postgres
 from support.service import Service, autopush, service
 from support.user_agent import UserAgent
 
@@ -46,13 +42,6 @@ async def is_admitted(running: Service, token: str) -> bool:
         return False
     await agent.close()
     return True
-
-
-async def known(running: Service, token: str) -> None:
-    """Wait until a worker knows an account that was added a moment ago."""
-    async with asyncio.timeout(REVOKED_WITHIN):
-        while not await is_admitted(running, token):  # noqa: ASYNC110 - another process learns it
-            await asyncio.sleep(PAUSE)
 
 
 async def unknown(running: Service, token: str) -> None:
@@ -101,40 +90,3 @@ async def test_a_user_agent_with_a_token_is_served_until_its_user_is_revoked(
         log = "".join(running.output)
         assert ann not in log
         assert eve not in log
-
-
-@asynccontextmanager
-async def two_nodes(kind: str, data: Path) -> AsyncIterator[tuple[str, list[Service]]]:
-    """The store, and two nodes of one service over it."""
-    if kind == "dynamodb":
-        url = new_store()
-        async with cluster(data, url, *REQUIRED, connections=2, endpoints=1) as running:
-            yield url, running.connections
-    else:
-        url = f"{postgres().url()}&schema=accounts"
-        options = (*REQUIRED, "--store", url)
-        async with service(data, *options) as first, service(data, *options) as second:
-            yield url, [first, second]
-
-
-def credentials(kind: str) -> Mapping[str, str]:
-    return CREDENTIALS if kind == "dynamodb" else {}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["dynamodb", "postgresql"])
-async def test_revoking_ends_the_sessions_at_every_node(tmp_path: Path, kind: str) -> None:
-    async with two_nodes(kind, tmp_path) as (url, nodes):
-        variables = credentials(kind)
-        token = await user_command(tmp_path, "add", "ann", store=url, **variables)
-        agents = []
-        for node in nodes:
-            await known(node, token)
-            agents.append(await connect(node, token))
-            await agents[-1].register()
-        await user_command(tmp_path, "revoke", "ann", store=url, **variables)
-        async with asyncio.timeout(REVOKED_WITHIN):
-            assert [await agent.closed() for agent in agents] == [1008, 1008]
-        for node in nodes:
-            await unknown(node, token)
-            assert await refused(node, token) == 403

@@ -61,21 +61,6 @@ async def test_a_broken_frame_closes_the_connection_with_its_code(running: Servi
             assert await client.end() == b""
 
 
-async def test_what_is_no_request_is_named_and_web_pages_may_read_that(running: Service) -> None:
-    for port, is_public_api in ((running.endpoint_port, True), (running.router_port, False)):
-        for sent, status, said in (
-            (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(9), 400, "HTTP/2"),
-            (b"PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 9999999\r\n\r\n", 413, "9999999"),
-        ):
-            async with raw_client(port) as client:
-                client.send(sent)
-                answer = await client.answer()
-                assert answer.status == status
-                assert said in answer.document["message"]
-                for header in ("access-control-allow-origin", "access-control-expose-headers"):
-                    assert (header in answer.headers) is is_public_api
-
-
 async def test_a_large_notification_of_a_homeserver_is_reduced_and_delivered(
     running: Service, connect: Connect, sender: ApplicationServer
 ) -> None:

@@ -1,6 +1,5 @@
 """The two kinds of node as separate daemons over one store."""
 
-import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +10,6 @@ from support.cluster import ServiceCluster, cluster, new_store, running_cluster
 from support.raw_client import get
 from support.service import new_subscriber, service
 from support.sockets import unused_port
-from support.stream_server import stream_server
 from support.user_agent import UserAgent
 
 
@@ -41,24 +39,6 @@ async def test_a_message_comes_through_any_endpoint_to_any_connection_node(
             assert (await sender.delete(location)).status == 204
         assert (await sender.push(endpoint, ttl=0)).status == 201
         assert (await agent.notification())["channelID"]
-
-
-async def test_what_comes_while_a_user_agent_is_away_waits_for_it_at_every_node(
-    nodes: ServiceCluster, agents: list[UserAgent], sender: ApplicationServer
-) -> None:
-    here, there = nodes.connections
-    agent, endpoint = await new_subscriber(here, agents)
-    await agent.close()
-    stored = [
-        (await sender.push(nodes.by_way_of(endpoint, number), b"%d" % number)).message_id
-        for number in (0, 1, 0, 1)
-    ]
-    agents.append(await there.connect(agent.uaid))
-    assert agents[-1].uaid == agent.uaid
-    got = await agents[-1].receive(4, ack=True)
-    assert [message["version"] for message in got] == stored
-    direct = await sender.push(endpoint, b"5")
-    assert (await agents[-1].notification())["version"] == direct.message_id
 
 
 async def test_when_a_connection_node_is_killed_its_user_agents_reconnect_to_another(
@@ -115,39 +95,6 @@ async def test_workers_of_a_connection_node_have_an_internal_port_each(
             agent, endpoint = await new_subscriber(node, agents)
             answer = await sender.push(endpoint, b"x")
             assert (await agent.notification())["version"] == answer.message_id
-
-
-# ── who is taken for a node ──────────────────────────────────────────────────────────────────────
-
-
-async def test_a_process_on_the_port_of_a_node_that_died_gets_neither_users_nor_messages(
-    tmp_path: Path, agents: list[UserAgent], sender: ApplicationServer
-) -> None:
-    seen = bytearray()
-
-    async def accept_everything(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while data := await reader.read(65536):
-            seen.extend(data)
-            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
-
-    async with (
-        service(tmp_path, command="endpoint") as endpoint_node,
-        service(tmp_path, "--endpoint-url", endpoint_node.endpoint, command="connection") as node,
-    ):
-        agent, endpoint = await new_subscriber(node, agents)
-        await node.kill()
-        await agent.closed()
-        async with stream_server(accept_everything, port=node.router_port):
-            sent = [(await sender.push(endpoint, b"secret")).message_id for _ in range(3)]
-        assert seen.startswith(b"GET /i/")
-        assert agent.uaid.encode() not in seen
-        assert not [message for message in sent if message.encode() in seen]
-        [error] = endpoint_node.errors
-        assert "A node has no crypto_key in common with this one" in error
-        await node.start()
-        agents.append(await node.connect(agent.uaid))
-        got = await agents[-1].receive(3, ack=True)
-        assert [message["version"] for message in got] == sent
 
 
 # ── what each of them serves ─────────────────────────────────────────────────────────────────────

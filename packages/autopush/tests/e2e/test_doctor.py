@@ -44,13 +44,3 @@ async def test_a_running_service_is_recognised_and_reached(tmp_path: Path) -> No
         agent = await running.connect()  # it still works
         await agent.close()
     assert running.errors == []
-
-
-async def test_a_store_of_another_service_is_a_failure(tmp_path: Path) -> None:
-    async with service(tmp_path / "a") as running, service(tmp_path / "b") as other:
-        for data in (other.data, tmp_path / "new"):
-            code, findings = await doctor(running, "--data", str(data))
-            assert code == 1
-            found = f"the service on these ports does not use {data}/autopush.sqlite"
-            assert of(findings, "store")[0] == ("FAIL", found)
-        assert (await doctor(running))[0] == 0

@@ -1,9 +1,6 @@
 """What `/health` of a running service says, whichever of its workers is asked."""
 
 import asyncio
-import os
-import signal
-import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +8,6 @@ from typing import Any
 import aiohttp
 import pytest
 
-from autopush.telemetry.process import MISSING_AFTER
 from support.service import Service, service
 from support.user_agent import UserAgent
 
@@ -25,7 +21,6 @@ so that all are asked except, in one round of some hundred thousand, one.
 PATIENCE = 60.0
 
 OK = {"status": "OK", "ready": WORKERS, "expected": WORKERS}
-ONE_MISSING = {"status": "NOT OK", "ready": WORKERS - 1, "expected": WORKERS}
 
 Page = tuple[int, dict[str, Any]]
 
@@ -79,19 +74,3 @@ async def test_every_worker_says_that_all_serve_and_how_many_clients_they_have(
             assert document["workers"] == OK
             assert document["router"] == document["storage"] == {"status": "OK"}
             assert document["routers"]["fcm"] is False
-
-
-async def test_a_worker_that_does_not_run_is_missing_until_it_does(running: Service) -> None:
-    stopped = running.workers[1]
-    os.kill(stopped, signal.SIGSTOP)
-    stopped_at = time.monotonic()
-    try:
-        for status, document in await until_all_say(running, workers=ONE_MISSING):
-            assert (status, document["status"]) == (503, "NOT OK")
-            assert document["router"] == {"status": "OK"}
-        # A round takes as long as those answers that never come.
-        assert time.monotonic() - stopped_at < MISSING_AFTER + 3.0
-    finally:
-        os.kill(stopped, signal.SIGCONT)
-    for status, document in await until_all_say(running, workers=OK):
-        assert (status, document["status"]) == (200, "OK")

@@ -19,23 +19,6 @@ def subscription_of(answer: Answer) -> str:
     return answer.headers["Link"].partition(">")[0].removeprefix("<")
 
 
-async def test_an_ack_at_any_worker_is_learned_at_any_other(tmp_path: Path) -> None:
-    options = ("--receipts", "--workers", "2")
-    async with service(tmp_path, *options) as running, application_server(reconnecting=True) as app:
-        for _ in range(4):
-            agent = await running.connect()
-            _, endpoint = await agent.register()
-            subscription = subscription_of(await app.push(endpoint, b"x", Prefer="respond-async"))
-            wait = {"Prefer": "wait=30"}
-            waiting = asyncio.ensure_future(app.request("GET", subscription, headers=wait))
-            await agent.ack([await agent.notification()])
-            (receipt,) = (await waiting).document["receipts"]
-            assert (receipt["status"], receipt["state"]) == (204, "delivered")
-            assert (await app.request("GET", receipt["message"])).document == receipt
-            await agent.close()
-        assert running.errors == []
-
-
 @asynccontextmanager
 async def two_nodes(name: str, data: Path) -> AsyncIterator[tuple[Service, Service]]:
     """Of one service."""

@@ -117,26 +117,6 @@ async def test_after_sighup_new_connections_get_the_new_certificate_and_old_ones
     assert running.errors == []
 
 
-async def test_a_new_certificate_that_cannot_be_used_is_logged_and_the_old_one_stays(
-    tmp_path: Path, authority: Authority, files: CertificateFiles
-) -> None:
-    workers = 2
-    async with tls_service(tmp_path, authority, files, "--workers", str(workers)) as running:
-        (tmp_path / "other").mkdir()
-        other = authority.issue(tmp_path / "other", "renewed.example")
-        files.certificate.write_bytes(other.certificate.read_bytes())  # its key did not come
-        os.kill(running.pid, signal.SIGHUP)
-        await running.logged("the former one stays in use", workers)
-        (line, *_) = [line for line in running.output if "stays in use" in line]
-        assert "ssl_key" in line
-        assert str(files.key) in line
-        assert await names_shown(running.endpoint_port, authority) == {"127.0.0.1"}
-        files.key.write_bytes(other.key.read_bytes())
-        os.kill(running.pid, signal.SIGHUP)
-        await running.logged("A certificate was read again", workers)
-        assert all("PRIVATE" not in line for line in running.output)
-
-
 async def test_a_worker_that_is_restarted_has_the_new_certificate_too(
     tmp_path: Path, authority: Authority, files: CertificateFiles
 ) -> None:
@@ -199,31 +179,3 @@ async def test_messages_cross_between_nodes_with_and_without_tls(
                 agents += [old, await after.connect(old.uaid)]
                 assert await old.closed() is not None
     assert secure.errors == plain.errors == endpoint_node.errors == []
-
-
-async def test_a_node_that_is_not_trusted_keeps_its_users_and_their_messages(
-    tmp_path: Path,
-    authority: Authority,
-    files: CertificateFiles,
-    agents: list[UserAgent],
-    sender: ApplicationServer,
-) -> None:
-    (tmp_path / "other").mkdir()
-    stranger = Authority(tmp_path / "other")
-    data = tmp_path / "data"
-    options = ("--router-ssl-ca", str(stranger.path))
-    async with service(data, *options, command="endpoint") as endpoint_node:
-        url = ("--endpoint-url", endpoint_node.endpoint)
-        async with service(data, *url, *files.router_options, command="connection") as node:
-            agents.append(await node.connect())
-            _, endpoint = await agents[-1].register()
-            sent = [(await sender.push(endpoint, b"%d" % n)).message_id for n in range(3)]
-            await endpoint_node.logged("A node cannot be called over TLS")
-            line = next(line for line in endpoint_node.output if "over TLS" in line)
-            assert "certificate is not trusted" in line
-            # The file is replaced by one that names the right CA: what waited is delivered.
-            stranger.path.write_bytes(authority.path.read_bytes())
-            os.kill(endpoint_node.pid, signal.SIGHUP)
-            got = await agents[-1].receive(3, ack=True)
-            assert [message["version"] for message in got] == sent
-            assert sum("over TLS" in line for line in endpoint_node.output) == 1

@@ -401,33 +401,6 @@ async def test_connections_over_tls_are_closed_over_the_time_of_the_option(
     await stop(pid)
 
 
-@pytest.mark.parametrize(
-    ("workers", "broken"),
-    [slow("1", "no_such_option = 1"), ("2", "workers = 3")],
-)
-async def test_a_version_that_does_not_start_leaves_the_old_one_serving(
-    tmp_path: Path, workers: str, broken: str
-) -> None:
-    config = tmp_path / "autopush.toml"
-    config.write_text(f"workers = {workers}\n")
-    running = EndedService(tmp_path / "data", ["--config", str(config)])
-    await running.start()
-    agent = await running.connect()
-    _, endpoint = await agent.register()
-    config.write_text(f"{broken}\n")
-    failed = await asyncio.to_thread(upgrade, "--pid", str(running.pid))
-    assert (failed.returncode, "goes on as before" in failed.stdout) == (1, True), failed
-    await running.logged("The upgrade failed; this version goes on")
-    config.write_text(f"workers = {workers}\n")
-    async with application_server() as sender:
-        assert (await sender.push(endpoint, b"x")).status == 201
-    await agent.ack([await agent.notification()])
-    await agent.close()
-    pid = await upgraded(running)  # the next attempt succeeds
-    assert await running.ended() == 0
-    await stop(pid)
-
-
 HANDLES_THE_SIGNAL = (
     "import signal; signal.signal(signal.SIGUSR2, exit); print('ready', flush=True); signal.pause()"
 )

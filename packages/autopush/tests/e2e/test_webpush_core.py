@@ -11,12 +11,11 @@ import pytest
 from support import wire
 from support.application_server import (
     AESGCM,
-    Answer,
     ApplicationServer,
 )
 from support.raw_client import raw_client
 from support.service import Service, running_service
-from support.user_agent import Message, UserAgent
+from support.user_agent import UserAgent
 
 Connect = Callable[..., Awaitable[UserAgent]]
 
@@ -39,11 +38,6 @@ def running(
         yield service
 
 
-async def subscribed(connect: Connect, key: str | None = None) -> tuple[UserAgent, str, str]:
-    agent = await connect()
-    return agent, *await agent.register(key=key)
-
-
 async def away(connect: Connect, count: int = 1) -> tuple[str, list[tuple[str, str]]]:
     """A user agent that has gone offline: its UAID, and channel and endpoint of each
     subscription.
@@ -52,10 +46,6 @@ async def away(connect: Connect, count: int = 1) -> tuple[str, list[tuple[str, s
     subscriptions = [await agent.register() for _ in range(count)]
     await agent.close()
     return agent.uaid, subscriptions
-
-
-def of_push(message: Message, answer: Answer) -> bool:
-    return bool(message["version"] == answer.message_id)
 
 
 # ── answers ──────────────────────────────────────────────────────────────────────────────────────
@@ -96,23 +86,6 @@ async def test_a_stored_message_comes_at_each_connect_until_acked(
     await agent.ack(await agent.receive(1))
     await agent.close()
     await (await connect(uaid)).silence()
-
-
-@either_delivery
-@pytest.mark.parametrize("end", ["close", "drop"])
-async def test_a_direct_message_that_is_not_acked_comes_again(
-    running: Service, connect: Connect, sender: ApplicationServer, end: str
-) -> None:
-    agent, _, endpoint = await subscribed(connect)
-    answer = await sender.push(endpoint, BYTES, crypto=AESGCM)
-    first = await agent.notification()
-    assert of_push(first, answer)
-    await (agent.close() if end == "close" else agent.drop_connection())
-    agent = await connect(agent.uaid)
-    assert await agent.notification() == first
-    await agent.ack([first])
-    await agent.close()
-    await (await connect(agent.uaid)).silence()
 
 
 # ── user agents that are slow ────────────────────────────────────────────────────────────────────
