@@ -4,7 +4,6 @@ Nothing happens by itself: `run_until_idle` lets the store answer and the socket
 moves both clocks.
 """
 
-import asyncio
 import json
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping

@@ -203,7 +203,7 @@ class LoadLedger:
             self.max_wait = time.monotonic() - began
         return True
 
-    def judge(self, *, may_come_again: bool = False) -> None:
+    def judge(self) -> None:
         """Nothing is lost or forgotten, and nothing comes again after its ack."""
         assert self.missing == set()
         assert self.forgotten == []
@@ -214,7 +214,7 @@ class LoadLedger:
             "none",
         }
         assert self.acks.settled > len(self.acks.confirmed.keys() & self.accepted.keys()) / 2
-        assert may_come_again or self.acks.again == []
+        assert self.acks.again == []
 
     def report(self) -> str:
         """Several lines of text."""

@@ -14,17 +14,14 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable
 from mmap import mmap
 from pathlib import Path
 
-from support.fault_proxy import Fault as LinkFault
-from support.fault_proxy import FaultProxy, no_faults, randomly
 from support.injected.sitecustomize import CLOCK, CONTROL, FAULT, OPERATIONS
 from support.load_ledger import Fault, LoadLedger
 from support.service import Service
 from support.small_disk import fill
-from support.soak import times
 
 _INJECTED = Path(__file__).with_name("injected")
 
@@ -85,26 +82,12 @@ COMMITTING = ("write log", "sync log")
 """What every commit does: calls of the others are rare."""
 AHEAD, BEHIND = 6 * 86_400, -3600
 """Seconds by which the clock is set; messages that must arrive live for longer."""
-CLOCK_FAULTS = ("clock ahead", "clock behind")
 START_ATTEMPTS = 20
-LINK_FAULTS = {
-    LinkFault.THROTTLED: 0.05,
-    LinkFault.ERROR: 0.03,
-    LinkFault.RESET: 0.05,
-    LinkFault.CLOSED: 0.1,
-    LinkFault.TRUNCATED: 0.03,
-    LinkFault.FALSE_ERROR: 0.03,
-    LinkFault.NO_RESPONSE: 0.01,
-    LinkFault.PARTIAL_BATCH: 0.1,
-}
-
 Act = Callable[[float], Awaitable[None]]
 
 
 class ServiceChaos:
-    """`disk`: the small disk of the data folder; `proxy`: the link to a database; `kinds`: those
-    faults alone; `without`: all but these.
-    """
+    """`disk`: the small disk of the data folder."""
 
     def __init__(
         self,
@@ -114,9 +97,6 @@ class ServiceChaos:
         seed: int,
         *,
         disk: Path | None = None,
-        proxy: FaultProxy | None = None,
-        kinds: Collection[str] = (),
-        without: Collection[str] = (),
     ) -> None:
         self._service = service
         self._machine = machine
@@ -126,7 +106,6 @@ class ServiceChaos:
         self._failing = itertools.cycle(
             self._dice.choice(each) for each in (COMMITTING, OPERATIONS) * 50
         )
-        self._proxy = proxy
         self._process = asyncio.Lock()
         self._is_alone = not service.workers
         """Whether the service has one worker, which is its only process."""
@@ -147,17 +126,6 @@ class ServiceChaos:
         if disk is not None:
             self._kinds["disk full"] = self._fill_disk, 4, 6
             self._kinds["disk errors"] = self._fail_disk, 3, 4
-        if proxy is not None:
-            self._kinds["link cut"] = self._cut_link, 3, 6
-            self._kinds["replies lost"] = self._lose_replies, 4, 4
-        for kind in without:
-            del self._kinds[kind]
-        if kinds:
-            each = {kind: self._kinds[kind] for kind in kinds}
-            part = times(3, 1)  # of the durations, so that there are several in a short run too
-            self._kinds = {
-                kind: (act, longest / part, 2 / part) for kind, (act, longest, _) in each.items()
-            }
 
     async def run(self, seconds: float) -> None:
         """Returns when the last fault is over, and everything runs."""
@@ -276,17 +244,3 @@ class ServiceChaos:
         self._machine.clock_offset = offset
         await asyncio.sleep(seconds)
         self._machine.clock_offset = 0.0
-
-    # ── the link to the database ─────────────────────────────────────────────────────────────────
-
-    async def _cut_link(self, seconds: float) -> None:
-        assert self._proxy is not None
-        await self._proxy.stop()
-        await asyncio.sleep(seconds)
-        await self._proxy.start()
-
-    async def _lose_replies(self, seconds: float) -> None:
-        assert self._proxy is not None
-        self._proxy.plan = randomly(LINK_FAULTS, seed=self._dice.randrange(1000))
-        await asyncio.sleep(seconds)
-        self._proxy.plan = no_faults

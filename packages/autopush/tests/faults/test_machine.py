@@ -9,50 +9,36 @@ import itertools
 import json
 import os
 import re
-import secrets
 import signal
 import time
-import urllib.request
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
 
 import apsw
 import pytest
 
 from support.application_server import application_server
-from support.cluster import CREDENTIALS
-from support.dynamo_servers import ministack
-from support.fault_proxy import FaultProxy
 from support.injected.sitecustomize import OPERATIONS, SWEEP_INTERVAL
 from support.load_ledger import LoadLedger
 from support.mixed_load import COMPLETE, MixedLoad
 from support.service import Service
 from support.service_chaos import (
-    CLOCK_FAULTS,
     DISK_ERRORS,
     WATCHDOG,
     MachineFaults,
     ServiceChaos,
 )
 from support.small_disk import small_disk
-from support.soak import NUMBERS_OF_WORKERS, SOAK, each_number_of_workers, slow, times
+from support.soak import NUMBERS_OF_WORKERS, SOAK, each_number_of_workers, times
 
 SECONDS, USERS, PER_SECOND = times(10, 1200), times(30, 200), times(80, 100)
 SEED = 4
 TIMEOUT = SECONDS + 120 + 2 * COMPLETE
 DISK, MIN_FREE = 128 << 20, 32 << 20
-FILLED, FILLED_BUT = times(56, 128) << 20, times(8, 32) << 20
-"""Bytes of a disk that is filled with messages, and how many stay free. A quarter more than these
-must be free again afterwards, beside the logs and the reserves of two workers.
-"""
 SETTLE_PAUSE = 0.5
-ALONE = times(5, 60)
-"""Seconds of faults of one kind alone."""
 FAILING = 1.0 if SOAK else 0.3
 """Seconds in which calls of one operation fail."""
 HEALED = 30
@@ -61,11 +47,6 @@ ACCEPTED_AGAIN = times(20, PER_SECOND)
 """How many messages must be accepted then."""
 CERTAIN = {"write log EIO", "write log ENOSPC", "sync log EIO"}
 """Failures that every commit meets; other files are read and written rarely."""
-FURTHER_ON_DYNAMODB = [
-    slow(1, CLOCK_FAULTS, name="workers 1"),
-    slow(2, (), name="workers 2, a clock that is set"),
-    slow(4, CLOCK_FAULTS, name="workers 4"),
-]
 DAY = 86_400
 OPTIONS = ["--watchdog-timeout", str(WATCHDOG), "--no-human-logs"]
 
@@ -94,32 +75,6 @@ def messages_in(file: Path) -> bytes | None:
         return None
     finally:
         connection.close()
-
-
-def dynamodb_messages(url: str, prefix: str) -> bytes:
-    """The same of a server that speaks DynamoDB's protocol, which checks no credentials."""
-
-    def call(operation: str, **body: object) -> bytes:
-        headers = {
-            "X-Amz-Target": f"DynamoDB_20120810.{operation}",
-            "Content-Type": "application/x-amz-json-1.0",
-            "Authorization": "AWS4-HMAC-SHA256 Credential=made-up/20200101/us-east-1/dynamodb/",
-        }
-        request = urllib.request.Request(url, json.dumps(body).encode(), headers)
-        with urllib.request.urlopen(request, timeout=30) as response:
-            content: bytes = response.read()
-        return content
-
-    content = b""
-    for name in json.loads(call("ListTables"))["TableNames"]:
-        body: dict[str, object] = {"TableName": name}
-        while name.startswith(f"{prefix}message"):
-            page = call("Scan", **body)
-            content += page
-            if "LastEvaluatedKey" not in (document := json.loads(page)):
-                break
-            body["ExclusiveStartKey"] = document["LastEvaluatedKey"]
-    return content
 
 
 @asynccontextmanager
@@ -167,19 +122,19 @@ async def run_with_faults(
     service: Service,
     machine: MachineFaults,
     read: Callable[[], bytes | None],
-    seconds: float = SECONDS,
-    **where: Any,
+    *,
+    disk: Path,
 ) -> LoadLedger:
     """The ledger of a service under load and all faults, when what must arrive has arrived."""
     load = MixedLoad(USERS, [service], SEED)
     ledger, over = load.ledger, asyncio.Event()
-    chaos = ServiceChaos(service, machine, ledger, SEED, **where)
+    chaos = ServiceChaos(service, machine, ledger, SEED, disk=disk)
     watching = asyncio.create_task(ledger.acks.watch_store(read, ledger.accepted, SETTLE_PAUSE))
     try:
         async with load.running():
             async with asyncio.TaskGroup() as group:
                 group.create_task(load.push(PER_SECOND, over))
-                await chaos.run(seconds)
+                await chaos.run(SECONDS)
                 over.set()
             await load.complete()
             await ledger.acks.look(read, ledger.accepted)
@@ -210,60 +165,7 @@ async def test_all_faults_at_once_lose_nothing_on_the_embedded_store(
     ledger.judge()
 
 
-# A put whose reply was lost may bring back an acked message if the clock is set meanwhile, see
-# docs/storage.md.
-@pytest.mark.timeout(TIMEOUT)
-@pytest.mark.parametrize(
-    ("workers", "without"),
-    [
-        slow(1, (), name="workers 1, a clock that is set"),
-        slow(2, CLOCK_FAULTS, name="workers 2"),
-        *(FURTHER_ON_DYNAMODB if SOAK else ()),
-    ],
-)
-async def test_all_faults_at_once_lose_nothing_on_dynamodb(
-    tmp_path: Path, workers: int, without: tuple[str, ...]
-) -> None:
-    machine, database = MachineFaults(tmp_path), ministack()
-    port = urlsplit(database).port
-    assert port is not None
-    prefix = f"t{secrets.token_hex(6)}_"
-    async with FaultProxy(port) as proxy:
-        store = f"dynamodb://us-east-1?endpoint={proxy.url}&prefix={prefix}"
-        options = ["--store", store, "--direct-delivery", "store-first"]
-        variables = {**CREDENTIALS, "AUTOPUSH_NO_AWS": "true"}
-        async with service_on_faulty_machine(
-            tmp_path / "data", machine, workers, *options, **variables
-        ) as service:
-            read = partial(dynamodb_messages, database, prefix)
-            ledger = await run_with_faults(service, machine, read, proxy=proxy, without=without)
-    ledger.judge(may_come_again=not without)
-
-
 # ── one kind of fault ────────────────────────────────────────────────────────────────────────────
-
-
-# With one worker each kind comes among all the others, above.
-@each_number_of_workers(beyond=NUMBERS_OF_WORKERS if SOAK else (2,))
-@pytest.mark.timeout(TIMEOUT)
-@pytest.mark.parametrize(
-    "kinds",
-    [
-        pytest.param(("disk full",), id="a full disk"),
-        pytest.param(("disk errors",), id="a disk that fails"),
-        pytest.param(CLOCK_FAULTS, id="a clock that is set"),
-        pytest.param(("worker frozen",), id="a worker that stands still"),
-    ],
-)
-async def test_each_kind_of_fault_loses_nothing(
-    tmp_path: Path, kinds: tuple[str, ...], workers: int
-) -> None:
-    machine = MachineFaults(tmp_path)
-    async with service_on_small_disk(tmp_path, machine, workers) as (service, disk):
-        read = partial(embedded_messages, service.data)
-        ledger = await run_with_faults(service, machine, read, ALONE, disk=disk, kinds=kinds)
-    assert {fault.kind for fault in ledger.faults} == set(kinds)
-    ledger.judge()
 
 
 @each_number_of_workers()
