@@ -279,15 +279,6 @@ async def test_an_update_keeps_the_release_channel_of_an_apns_user(
     assert record.router_data == {"token": NEW_TOKEN, "rel_channel": "firefox"}
 
 
-async def test_an_update_clears_a_critical_failure(client: Client, harness: Harness) -> None:
-    reply = await client.register(token="critical-token")
-    assert (await client.push(reply["endpoint"])).status == 410
-    assert (await harness.record(client.uaid)).critical_failure is not None
-    assert (await client.ask("PUT", client.path, {"token": TOKEN})).status == 200
-    assert (await harness.record(client.uaid)).critical_failure is None
-    assert (await client.push(reply["endpoint"])).status == 201
-
-
 async def test_an_update_that_meets_another_one_is_503_202(
     client: Client, harness: Harness
 ) -> None:
@@ -812,16 +803,6 @@ async def test_errors_of_the_store_are_503_and_a_retry_succeeds(
     harness.engine.fail(what, error)
     assert refusal(await client.ask(method, client.path + tail, body)) == outcome
     assert (await client.ask(method, client.path + tail, body)).status == 200
-
-
-async def test_a_token_that_the_bridge_has_replaced_is_kept_with_the_rest(
-    client: Client, harness: Harness
-) -> None:
-    reply = await client.register(token="moved-11-instance", aps={"badge": 1})
-    assert (await client.push(reply["endpoint"])).status == 201
-    record = await harness.record(client.uaid)
-    assert record.router_data == {"token": "new-11-instance", "app_id": "app", "aps": {"badge": 1}}
-    assert (await client.push(reply["endpoint"])).status == 201
 
 
 class DefectiveRouter(StubRouter):

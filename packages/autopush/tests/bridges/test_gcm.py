@@ -5,28 +5,21 @@ That they register, send and fail as every bridge does is in `test_contract`.
 
 import logging
 from collections.abc import AsyncIterator
-from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
-from autopush.bridges import gcm
 from autopush.bridges.discovery import load_routers
-from autopush.bridges.gcm import FcmLegacyRouter
-from autopush.settings import Settings, StartupError
+from autopush.settings import Settings
 from keytables import Value
 from support.bridged_device import BridgedDevice
-from support.cases import cases
 from support.clocks import ManualClock
-from support.connection_harness import UAID
-from support.endpoint_harness import headers_of
 from support.gcm_server import result
 from support.scripted_provider import HTML, REDIRECT, TOO_LONG, Answer, ScriptedProvider
 
 SENDER, KEY = "33clienttoken33", "AIza-a-key-of-google"
 TOKEN = "11-instance-id-11"
 LATER = "Please try request later."
-BOTH = pytest.mark.parametrize("router_type", ["gcm", "fcm"])
 
 
 def settings_of(google: ScriptedProvider, router_type: str) -> Settings:
@@ -60,121 +53,7 @@ async def registered(device: BridgedDevice, token: str) -> BridgedDevice:
     return device
 
 
-# ── Configuration and registration ──────────────────────────────────────────────────────────────
-
-
-@cases(
-    ("settings", "message"),
-    [
-        (Settings(fcm_auth=KEY), "fcm_auth needs fcm_senderid"),
-        (Settings(fcm_senderid=SENDER), "fcm_senderid needs fcm_auth"),
-        (Settings(fcm_auth=f"{KEY} {KEY}", fcm_senderid=SENDER), "fcm_auth: .* 'auth'"),
-        (Settings(fcm_creds={"7": {}}, fcm_version=0), "fcm_creds: 7 needs a member 'auth'"),
-        *(
-            (Settings(senderid_list={"7": members}), "senderid_list: 7 needs a member 'auth'")
-            for members in ({}, {"auth": ""}, {"auth": 5}, {"auth": f"{KEY} {KEY}"})
-        ),
-    ],
-)
-def test_a_sender_without_its_key_stops_the_start(settings: Settings, message: str) -> None:
-    with pytest.raises(StartupError, match=message) as caught:
-        load_routers(settings, ManualClock())
-    assert KEY not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        Settings(fcm_auth=KEY, fcm_senderid="2"),
-        Settings(fcm_creds={"2": {"auth": KEY}}, fcm_version=0),
-    ],
-    ids=["a key without fcm_creds", "version 0"],
-)
-def test_the_legacy_api_serves_the_type_fcm(settings: Settings) -> None:
-    (router,) = load_routers(settings, ManualClock()).items()
-    assert router[0] == "fcm"
-    assert isinstance(router[1], FcmLegacyRouter)
-
-
-def test_both_forms_of_configuration_of_the_legacy_api_count() -> None:
-    settings = Settings(fcm_creds={"1": {"auth": KEY}}, fcm_auth=KEY, fcm_senderid="2")
-    router = gcm.create_legacy_fcm(settings, ManualClock())
-    for app_id in ("1", "2"):
-        router.register(UAID, {"token": TOKEN}, app_id)
-
-
-@BOTH
-async def test_the_operator_is_warned_that_google_has_shut_it_down(device: BridgedDevice) -> None:
-    assert "shut down" in device.router.start_warning
-
-
-@pytest.mark.parametrize(
-    ("router_type", "kept"),
-    [("gcm", {"creds": {"senderID": SENDER}}), ("fcm", {"app_id": SENDER})],
-)
-async def test_what_a_client_makes_up_of_credentials_is_not_stored(
-    device: BridgedDevice, kept: dict[str, Value]
-) -> None:
-    stored = await device.register(SENDER, TOKEN, creds={"senderID": "other", "auth": "made-up"})
-    assert stored == {"token": TOKEN, **kept}
-
-
-# ── What is sent ────────────────────────────────────────────────────────────────────────────────
-
-
-@BOTH
-@pytest.mark.parametrize(
-    ("option", "stored", "sent"),
-    [
-        ({}, {}, {"dry_run": False}),
-        ({"dryrun": True}, {}, {"dry_run": True}),
-        ({}, {"dryrun": True}, {"dry_run": True}),
-        ({"collapsekey": "simplepush"}, {}, {"collapse_key": "simplepush"}),
-        ({"ttl": 300}, {}, {"time_to_live": 300}),
-    ],
-)
-async def test_options_and_the_record_change_what_is_sent(
-    google: ScriptedProvider,
-    router_type: str,
-    token: str,
-    option: dict[str, Any],
-    stored: dict[str, Value],
-    sent: dict[str, object],
-) -> None:
-    changes = {f"{router_type}_{name}": value for name, value in option.items()}
-    device = await device_of(replace(settings_of(google, router_type), **changes))
-    await device.register(SENDER, token, **stored)
-    assert (await device.push()).status == 201
-    message = google.message(token)
-    assert sent.items() <= message.items()
-    assert ("collapse_key" in message) == ("collapse_key" in sent)
-    await device.close()
-
-
 # ── The record ──────────────────────────────────────────────────────────────────────────────────
-
-
-@BOTH
-async def test_a_record_of_the_original_with_the_key_in_it_is_served(
-    google: ScriptedProvider, device: BridgedDevice, token: str
-) -> None:
-    await device.store({"token": token, "creds": {"senderID": SENDER, "auth": "key-of-the-record"}})
-    assert (await device.push()).status == 201
-    (asked,) = google.requests(token)
-    assert asked["headers"]["authorization"] == f"key={KEY}"
-
-
-@BOTH
-@pytest.mark.parametrize("creds", [{}, {"senderID": 5}, "text", None])
-async def test_a_record_without_a_sender_id_fails_for_good(
-    device: BridgedDevice, token: str, creds: Value
-) -> None:
-    await device.store({"token": token} | ({} if creds is None else {"creds": creds}))
-    for _ in range(2):
-        assert await device.result() == (410, 105, "Critical Failure: Missing SenderID")
-    record = await device.record()
-    assert record is not None
-    assert record.critical_failure == "Missing SenderID"
 
 
 @pytest.mark.parametrize(
@@ -201,13 +80,6 @@ async def test_a_canonical_id_replaces_the_token_and_takes_only_the_key_away(
     assert await device.router_data() == {"token": f"{token}-new", **after}
     assert await device.result() == (201, None, "")
     assert len(google.requests(f"{token}-new")) == 1
-
-
-async def test_the_same_token_as_canonical_id_is_201(
-    google: ScriptedProvider, registered: BridgedDevice, token: str
-) -> None:
-    google.script(token, result(message_id="0:1", registration_id=token))
-    assert await registered.result() == (201, None, "")
 
 
 # ── What they answer ────────────────────────────────────────────────────────────────────────────
@@ -307,14 +179,3 @@ async def test_each_answer_has_its_outcome_and_only_an_invalid_token_drops_the_u
     assert logged == [{"reason": outcome.logged, "application": SENDER}] * bool(outcome.logged)
     if not outcome.drops_user:
         assert await registered.result() == (201, None, "")
-
-
-@pytest.mark.parametrize(
-    "answer", [result(error="Unavailable"), {"status": 429}], ids=["an error", "a status"]
-)
-async def test_retry_after_is_handed_on(
-    google: ScriptedProvider, registered: BridgedDevice, token: str, answer: Answer
-) -> None:
-    google.script(token, {**answer, "headers": {"Retry-After": "17"}})
-    response = await registered.push()
-    assert (response.status, headers_of(response)["retry-after"]) == (503, "17")

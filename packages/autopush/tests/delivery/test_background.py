@@ -32,26 +32,6 @@ async def test_an_acked_message_whose_row_is_not_deleted_yet_is_not_sent_again(
     assert harness.stored_versions() == []
 
 
-async def test_it_is_not_sent_again_on_the_next_connection(harness: Harness) -> None:
-    agent = await harness.subscribed()
-    _, notification = await harness.read_from_storage(agent)
-    harness.engine.fail("delete message", Throttled("full"))
-    agent.ack(notification)
-    await harness.run_until_idle()
-    agent.disconnect()
-    await harness.identified(agent.uaid)  # no notification follows the hello reply
-
-
-async def test_it_is_not_sent_again_when_the_endpoint_delivers_it_late(harness: Harness) -> None:
-    agent = await harness.subscribed()
-    message, notification = await harness.read_from_storage(agent)
-    harness.engine.fail("delete message", Throttled("full"))
-    agent.ack(notification)
-    await harness.run_until_idle()
-    assert await agent.connection.deliver_from_peer(message, row_of(message))
-    assert agent.versions() == []
-
-
 async def test_a_newer_message_of_its_topic_is_sent(harness: Harness) -> None:
     agent = await harness.subscribed()
     _, notification = await harness.read_from_storage(agent, topic="news")

@@ -35,7 +35,6 @@ from support.sockets import silent_port, unused_port
 from support.stream_server import stream_server
 
 OWN = "http://127.0.0.1:1"
-ROW = Row("02:1:x", None)
 
 
 @pytest.fixture
@@ -200,12 +199,6 @@ async def test_the_status_decides_the_answer(
             assert await call(nodes, at(server.port)) is answer
 
 
-async def test_calls_to_one_node_share_one_connection(nodes: Nodes) -> None:
-    async with node_serving() as server:
-        await asyncio.gather(*(nodes.check_storage(at(server.port), UAID) for _ in range(20)))
-        assert server.server.connections == 1
-
-
 # ── a node that does not answer ─────────────────────────────────────────────────────────────────
 
 
@@ -222,24 +215,6 @@ async def test_a_node_that_refuses_may_be_back(nodes: Nodes, call: Call) -> None
 async def test_a_node_that_does_not_answer_in_time_is_silent(nodes: Nodes, call: Call) -> None:
     with silent_port() as port:
         assert await call(nodes, at(port)) is Outcome.SILENT
-
-
-@pytest.mark.parametrize("request_timeout", [0.05])
-async def test_a_silent_node_costs_one_timeout_whatever_is_called(nodes: Nodes) -> None:
-    with silent_port() as port:
-        assert await nodes.check_storage(at(port), UAID) is Outcome.SILENT
-        for make_call in CALLS * 100:
-            assert at_once(make_call(nodes, at(port))) is Outcome.SILENT
-
-
-@EACH_CALL
-async def test_calls_that_wait_for_a_refused_connection_share_the_refusal(
-    nodes: Nodes, call: Call
-) -> None:
-    port = unused_port()
-    both = await asyncio.gather(call(nodes, at(port)), call(nodes, at(port)))
-    assert set(both) == {Outcome.REFUSED}
-    assert await call(nodes, at(port)) is Outcome.SILENT
 
 
 async def test_a_node_that_is_back_after_a_refusal_gets_its_check(
@@ -572,25 +547,6 @@ async def test_a_node_that_has_forgotten_the_session_gets_the_next_call_in_a_new
         assert await nodes.check_storage(at(server.port), UAID) is Outcome.SILENT
         assert await asyncio.wait_for(calls.get(), 5) == f"/notif/{UAID}"
     assert node.refused == ["an unknown session"]
-
-
-@pytest.mark.parametrize(
-    ("status", "connections"), [(500, 1), (200, 0), (404, 0)], ids=["5xx", "200", "404"]
-)
-async def test_a_response_without_proof_is_no_response(
-    nodes: Nodes, status: int, connections: int
-) -> None:
-    """An error of the server itself, which has none, does not end the link."""
-    node = AuthenticNode()
-
-    async def answer(request: Request) -> Response:
-        response = await node(request)
-        return Response(status) if "/push/" in request.path else response
-
-    async with serving(answer) as server:
-        assert await nodes.check_storage(at(server.port), UAID) is Outcome.DONE
-        assert await nodes.push(at(server.port), message()) is Outcome.SILENT
-        await until(lambda: server.server.connections == connections)
 
 
 async def test_calls_that_wait_for_the_handshake_are_made_in_their_order(nodes: Nodes) -> None:

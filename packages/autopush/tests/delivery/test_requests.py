@@ -110,16 +110,6 @@ async def test_a_record_of_an_old_version_is_reset_once_its_messages_are_acked(
     assert await harness.store.current.channels(UAID) == frozenset()
 
 
-async def test_a_user_agent_that_acks_nothing_is_reset_at_the_limit() -> None:
-    harness = await Harness.open(msg_limit=3)
-    await harness.known_user()
-    for _ in range(4):
-        await harness.store_message()
-    agent = await harness.hello()
-    assert agent.close_code() == 1000
-    assert harness.users() == []
-
-
 async def test_an_unusable_record_is_not_dropped_when_its_user_connects_elsewhere(
     harness: Harness,
 ) -> None:
@@ -178,18 +168,6 @@ async def test_of_two_connections_of_one_millisecond_the_later_hello_wins(harnes
     assert harness.registry.find(UAID) is second.connection
     assert second.connection.connected_at == first.connection.connected_at + 1
     assert (await harness.record()).connected_at == second.connection.connected_at
-
-
-async def test_a_late_close_of_the_replaced_connection_leaves_the_new_one_registered(
-    harness: Harness,
-) -> None:
-    await harness.known_user()
-    first = await harness.identified(UAID)
-    second = await harness.identified(UAID)
-    first.disconnect()
-    await harness.run_until_idle()
-    assert harness.registry.find(UAID) is second.connection
-    assert list(harness.registry.sockets) == [second.connection]
 
 
 async def test_a_hello_that_races_with_one_on_another_node_is_retried(

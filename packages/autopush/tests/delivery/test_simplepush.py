@@ -1,7 +1,5 @@
 """Connections of SimplePush: their records, versions that are sent, acked and saved, node calls."""
 
-import asyncio
-
 import pytest
 
 from autopush.net.http_messages import Response
@@ -134,34 +132,6 @@ async def test_with_the_record_the_connection_of_the_other_protocol_ends(
     assert harness.nodes.calls == [ended]
 
 
-async def test_a_version_that_comes_while_the_hello_is_carried_out_is_read_afterwards(
-    harness: Harness,
-) -> None:
-    await known_user(harness)
-    answers: list[Response] = []
-
-    async def push_now() -> None:
-        await harness.store.versions.store(update(3))
-        answers.append(await push(harness, update(3)))
-
-    harness.engine.before("update router", lambda: pushes.append(asyncio.ensure_future(push_now())))
-    pushes: list[asyncio.Future[None]] = []
-    agent = await harness.hello(UAID, **OLD)
-    await harness.run_until_idle()
-    assert [answer.status for answer in answers] == [503]
-    assert versions(agent) == [3]
-
-
-async def test_a_second_connection_closes_the_first_and_gets_what_it_has_not_acked(
-    harness: Harness,
-) -> None:
-    first = await harness.subscribed(**OLD)
-    first.connection.deliver(update(3, first.uaid), None)
-    second = await harness.hello(first.uaid, **OLD)
-    assert first.close_code() == 1000
-    assert versions(second) == [3]
-
-
 async def test_a_dropped_table_is_read_again_when_it_was_created(harness: Harness) -> None:
     await known_user(harness)
     harness.engine.fail("query storage", TableNotFound("storage"))
@@ -174,44 +144,11 @@ async def test_a_dropped_table_is_read_again_when_it_was_created(harness: Harnes
 # ── versions ────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_an_ack_does_not_delete_a_newer_version_that_was_stored_meanwhile(
-    harness: Harness,
-) -> None:
-    await known_user(harness)
-    await harness.store.versions.store(update(3))
-    agent = await harness.hello(UAID, **OLD)
-    await harness.store.versions.store(update(4))
-    ack(agent, 3)
-    await harness.run_until_idle()
-    assert harness.stored_updates() == {CHANNEL: 4}
-
-
 async def test_an_outdated_version_counts_as_delivered_and_is_not_sent(harness: Harness) -> None:
     agent = await harness.subscribed(**OLD)
     for number in (3, 2, 3, 4):
         assert agent.connection.deliver(update(number, agent.uaid), None)
     assert versions(agent) == [3, 4]
-
-
-async def test_unacked_versions_are_saved_at_the_end_the_newest_of_each_channel(
-    harness: Harness,
-) -> None:
-    agent = await harness.subscribed(**OLD)
-    for number, channel in ((3, CHANNEL), (4, CHANNEL), (1, OTHER)):
-        agent.connection.deliver(update(number, agent.uaid, channel), None)
-    ack(agent, 1, channel=OTHER)
-    agent.disconnect()
-    await harness.run_until_idle()
-    assert harness.stored_updates() == {CHANNEL: 4}
-
-
-async def test_a_saved_version_never_replaces_a_higher_one(harness: Harness) -> None:
-    agent = await harness.subscribed(**OLD)
-    agent.connection.deliver(update(3, agent.uaid), None)
-    await harness.store.versions.store(update(9, agent.uaid))
-    agent.disconnect()
-    await harness.run_until_idle()
-    assert harness.stored_updates() == {CHANNEL: 9}
 
 
 async def test_saving_is_repeated_until_it_is_done_and_the_new_node_is_notified(

@@ -13,7 +13,7 @@ from autopush.webpush.notification import VersionUpdate
 from keytables import Throttled, Unavailable
 from support import endpoint_harness
 from support.connection_harness import CHANNEL, OTHER_NODE, UAID, Harness, UserAgent
-from support.month_cluster import EVERY_ENGINE, ONE, THREE, TWO, Cluster, Node
+from support.month_cluster import ONE, THREE, TWO, Cluster, Node
 
 OLD = {"use_webpush": False}
 WAKE_DATA = {"ip": "192.0.2.7", "port": "4711", "mcc": "", "mnc": "", "netid": ""}
@@ -228,34 +228,6 @@ async def receive_all(cluster: Cluster, agent: UserAgent) -> list[int]:
             return received
         received += [each["version"] for each in new]
         agent.send_json(messageType="ack", updates=new)
-
-
-@EVERY_ENGINE
-@BOTH
-async def test_from_one_node_to_the_other_and_acked_it_does_not_come_again(
-    cluster: Cluster, store_first: bool
-) -> None:
-    one, two = await two_nodes(cluster, store_first=store_first)
-    agent = await cluster.hello(one, UAID, **OLD)
-    push = asyncio.ensure_future(send_from(two, 3))
-    assert await receive_all(cluster, agent) == [3]
-    assert await push is Outcome.DONE
-    again = await cluster.hello(two, UAID, **OLD)
-    assert await receive_all(cluster, again) == []
-
-
-@BOTH
-async def test_a_version_for_a_dead_node_is_stored_and_comes_at_the_next_connect(
-    cluster: Cluster, store_first: bool
-) -> None:
-    one, two = await two_nodes(cluster, store_first=store_first)
-    await cluster.hello(one, UAID, **OLD)
-    one.die()
-    push = asyncio.ensure_future(send_from(two, 3))
-    await cluster.run_until_idle()
-    assert await push is Outcome.STORED
-    agent = await cluster.hello(two, UAID, **OLD)
-    assert await receive_all(cluster, agent) == [3]
 
 
 @BOTH

@@ -4,10 +4,9 @@ import pytest
 
 from autopush.delivery.calls import Outcome
 from autopush.telemetry.metric_table import UA_BELOW_FILTER, UA_NOTIFICATION_CHECK
-from autopush.webpush.errors import PushError
 from autopush.webpush.urgency import LEVELS
 from support.connection_harness import UserAgent
-from support.month_cluster import DECEMBER, EVERY_ENGINE, ONE, TWO, Cluster, Node, at
+from support.month_cluster import EVERY_ENGINE, ONE, TWO, Cluster, Node
 from support.recorded import recorded
 
 DELIVERED, STORED, DISCARDED = Outcome.DONE, Outcome.STORED, Outcome.DISCARDED
@@ -121,20 +120,6 @@ async def test_stored_messages_come_by_urgency_then_in_their_order(cluster: Clus
     assert await cluster.receive_all(await cluster.hello(one, agent.uaid)) == []
 
 
-async def test_what_waits_goes_to_the_table_of_the_next_month(cluster: Cluster) -> None:
-    one, two, agent = await two_nodes(cluster, "high")
-    _, waiting = await push(cluster, two, agent, "low")
-    await cluster.turn_month(at(2026, 12, 2))
-    again = await cluster.hello(two, agent.uaid)
-    await cluster.run_until_idle()
-    record = await one.store.users.get(agent.uaid)
-    assert record is not None
-    assert record.current_month == DECEMBER
-    assert await cluster.receive_all(again) == []
-    await set_urgency(cluster, again, "low")
-    assert await cluster.receive_all(again) == [waiting]
-
-
 @BOTH
 async def test_what_is_below_costs_no_read_of_the_stored_messages(
     cluster: Cluster, store_first: bool
@@ -163,32 +148,3 @@ async def test_a_filter_that_falls_while_a_message_is_stored_misses_nothing(
     await cluster.run_until_idle()
     assert await sending in (DELIVERED, STORED)
     assert await cluster.receive_all(agent) == [message.version]
-
-
-@BOTH
-async def test_a_topic_is_replaced_by_one_of_another_urgency(
-    cluster: Cluster, store_first: bool
-) -> None:
-    _, two, agent = await two_nodes(cluster, "high", store_first=store_first)
-    low = cluster.message(agent.uaid, topic="news", urgency="low")
-    assert await (await cluster.start_push(two, low)) is STORED
-    cluster.clock.advance(2)
-    high = cluster.message(agent.uaid, topic="news", urgency="high")
-    assert await (await cluster.start_push(two, high)) is DELIVERED
-    assert await cluster.receive_all(agent) == [high.version]
-    await set_urgency(cluster, agent, "very-low")
-    assert await cluster.receive_all(agent) == []
-
-
-async def test_what_waits_counts_against_what_may_be_stored(cluster: Cluster) -> None:
-    one = await cluster.add(ONE, max_stored_messages=8)
-    agent = await cluster.hello(one, None, urgency="high")
-    agent.register()
-    await cluster.run_until_idle()
-    agent.received()
-    waiting = [(await push(cluster, one, agent, "low"))[1] for _ in range(8)]
-    with pytest.raises(PushError) as refused:
-        await push(cluster, one, agent, "low")
-    assert (refused.value.status, refused.value.errno) == (429, 204)
-    await set_urgency(cluster, agent, "low")
-    assert await cluster.receive_all(agent) == waiting

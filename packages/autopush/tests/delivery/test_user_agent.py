@@ -54,24 +54,6 @@ async def test_hello_register_deliver_ack(harness: Harness) -> None:
     assert agent.received() == []
 
 
-async def test_stored_messages_follow_the_hello_reply_topics_first(harness: Harness) -> None:
-    await harness.known_user()
-    early, late = harness.message(), harness.message()
-    topic = harness.message(topic="news")
-    for message in (late, early, topic):
-        await harness.store.current.store(message)
-    agent = await harness.hello()
-    hello, *notifications = agent.received()
-    assert isinstance(hello, dict)
-    assert hello["uaid"] == UAID
-    versions = [message["version"] for message in notifications if isinstance(message, dict)]
-    assert versions == [topic.version, early.version, late.version]
-    agent.ack(*reversed(notifications))
-    await harness.run_until_idle()
-    assert harness.rows() == []
-    assert agent.received() == []
-
-
 async def test_several_messages_of_a_page_leave_in_one_write(harness: Harness) -> None:
     await harness.known_user()
     for _ in range(5):
@@ -79,14 +61,6 @@ async def test_several_messages_of_a_page_leave_in_one_write(harness: Harness) -
     agent = await harness.hello()
     assert len(agent.received()) == 6
     assert agent.transport.writes == 2  # the hello reply, and all five
-
-
-async def test_check_storage_reads_stored_messages(harness: Harness) -> None:
-    agent = await harness.subscribed()
-    message = await harness.store_message(agent.uaid)
-    assert agent.connection.check_storage()
-    await harness.run_until_idle()
-    assert agent.versions() == [message.version]
 
 
 async def test_a_user_agent_that_does_not_read_is_busy_until_it_has_read_all(

@@ -41,8 +41,6 @@ from support.event_loops import until
 
 PORT = Port[str, str]("port", str, str)
 
-Start = Callable[..., Siblings]
-
 
 def refuse(sock: socket.socket, _: bytes) -> Adoption:
     sock.close()
@@ -279,28 +277,6 @@ async def test_what_waits_for_a_silent_worker_fails_and_what_follows_fails_at_on
     await heard(caller)
     assert await caller[1].call(PORT, "/p") == "/p"
     assert answered == ["/p"]  # what had failed is not carried out
-
-
-async def test_a_worker_may_say_nothing_for_longer_where_this_one_waits_for_a_processor(
-    pair: Pair,
-) -> None:
-    caller = pair.start(0, wait=lambda: 0.7 * time.monotonic())
-    pair.start(1, echo)
-    await heard(caller)
-    other = pair.running[1][0]
-    loop = asyncio.get_running_loop()
-    for _ in range(2):  # the first one says how long this process waits
-        loop.remove_reader(other._socket)
-        call = asyncio.ensure_future(caller[1].call(PORT, "/p"))
-        done, _ = await asyncio.wait([call], timeout=0.9)
-        assert not done
-        loop.add_reader(other._socket, other._on_readable)
-        assert await call
-    loop.remove_reader(other._socket)
-    began = time.monotonic()
-    with pytest.raises(SiblingSilent):
-        await caller[1].call(PORT, "/p")
-    assert time.monotonic() - began > 3  # 3.3 s, instead of 1 s
 
 
 class Machine:

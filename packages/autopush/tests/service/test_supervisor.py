@@ -5,7 +5,6 @@ import os
 import select
 import signal
 import socket
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -618,31 +617,6 @@ def test_a_frozen_worker_is_killed_and_replaced(run: Run) -> None:
     assert f"A worker is frozen and is killed worker=0 pid={victim} silence=" in err
     assert f"worker=0 pid={victim} cause='signal SIGKILL'" in err
     assert service.pids(1) == [other]
-
-
-def test_a_worker_that_is_starting_is_not_watched(run: Run) -> None:
-    service = run(
-        """
-def start(slot):
-    if slot.index == 0:
-        time.sleep(4 * CONFIRM_AFTER)
-    return until_stopped(slot)
-supervise(start, watchdog_timeout=0.2)
-"""
-    )
-    service.wait_for_ready()
-    assert service.end() == (0, "")
-
-
-def test_no_worker_is_killed_after_the_whole_service_was_stopped(run: Run) -> None:
-    service = run("supervise(start, 3, watchdog_timeout=0.5)")
-    service.wait_for_ready()
-    os.killpg(service.process.pid, signal.SIGSTOP)
-    time.sleep(2 * CONFIRM_AFTER + 0.5)  # a silence, not a wait for anything
-    os.killpg(service.process.pid, signal.SIGCONT)
-    with suppress(subprocess.TimeoutExpired):
-        service.process.wait(2 * CONFIRM_AFTER + 0.5)
-    assert service.end() == (0, "")
 
 
 class Heartbeats:

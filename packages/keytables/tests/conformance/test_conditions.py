@@ -10,7 +10,6 @@ from keytables import (
     ConditionFailed,
     Item,
     Param,
-    Returning,
     SchemaError,
     TableHandle,
     Update,
@@ -158,15 +157,6 @@ async def test_conditions_cannot_be_combined_with_and() -> None:
         bool(Attr("n") == 5)
 
 
-async def test_on_an_absent_item_every_attribute_is_absent(messages: TableHandle) -> None:
-    with pytest.raises(ConditionFailed) as caught:
-        await messages.put(STORED, condition=Attr("user").exists())
-    assert caught.value.item is None
-    assert await messages.get(KEY) is None
-    await messages.put(STORED, condition=Attr("user").absent())
-    assert await messages.get(KEY) == STORED
-
-
 async def test_an_update_with_a_false_condition_changes_nothing(messages: TableHandle) -> None:
     await messages.put(STORED)
     update = Update(set={"n": 9}, remove=("text",), add_to={"set": frozenset({"z"})})
@@ -174,12 +164,3 @@ async def test_an_update_with_a_false_condition_changes_nothing(messages: TableH
         await messages.update(KEY, update, condition=Attr("n") == 6)
     assert caught.value.item == STORED
     assert await messages.get(KEY) == STORED
-
-
-async def test_a_condition_sees_the_writes_submitted_before_it(messages: TableHandle) -> None:
-    first = messages.put({"user": "u", "place": "1", "n": 1})
-    second = messages.delete(KEY, condition=Attr("n") == 1, returning=Returning.OLD)
-    third = messages.put(STORED, condition=Attr("user").absent())
-    await first
-    assert await second == {"user": "u", "place": "1", "n": 1}
-    await third

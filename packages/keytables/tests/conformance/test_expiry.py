@@ -7,24 +7,14 @@ import pytest
 from keytables import (
     Item,
     Range,
-    Returning,
     SchemaError,
     TableHandle,
-    Update,
 )
 from support.cases import cases
 from support.clocks import ManualClock
 from support.pages import items_of
 
 KEY = ("u", "1")
-
-
-async def test_an_item_exists_until_its_expiry(messages: TableHandle, clock: ManualClock) -> None:
-    await messages.put({"user": "u", "place": "1", "expiry": int(clock.now) + 10})
-    clock.advance(9.9)
-    assert await messages.get(KEY) is not None
-    clock.advance(0.1)
-    assert await messages.get(KEY) is None
 
 
 @cases("never", [{}, {"expiry": 0}, {"expiry": None}, {"expiry": -5}])
@@ -100,27 +90,6 @@ async def test_items_among_many_expired_ones_are_found(
         places = [item["place"] for item in await items_of(messages.scan, limit=limit)]
         assert len(places) == len(expected)
         assert set(places) == set(expected)
-
-
-async def test_an_update_of_an_expired_item_creates_a_new_one(
-    messages: TableHandle, clock: ManualClock
-) -> None:
-    await messages.put({"user": "u", "place": "1", "n": 1, "expiry": clock.now + 1})
-    clock.advance(1)
-    assert await messages.update(KEY, Update(remove=("n",)), returning=Returning.NEW) is None
-    old = await messages.update(KEY, Update(set={"m": 2}), returning=Returning.OLD)
-    assert old is None
-    assert await messages.get(KEY) == {"user": "u", "place": "1", "m": 2}
-
-
-async def test_an_update_can_change_the_expiry(messages: TableHandle, clock: ManualClock) -> None:
-    await messages.put({"user": "u", "place": "1", "expiry": clock.now + 1})
-    await messages.update(KEY, Update(set=("expiry",)), {"expiry": clock.now + 10})
-    clock.advance(5)
-    assert await messages.get(KEY) is not None
-    await messages.update(KEY, Update(remove=("expiry",)))
-    clock.advance(1e6)
-    assert await messages.get(KEY) is not None
 
 
 async def test_items_of_a_table_without_expiry_never_expire(

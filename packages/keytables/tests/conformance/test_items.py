@@ -1,7 +1,6 @@
 """get, put and delete; keys, values and sizes."""
 
 import asyncio
-from collections.abc import Awaitable
 from typing import Any
 
 import pytest
@@ -21,10 +20,6 @@ from keytables import (
     Value,
 )
 from support.cases import cases
-
-
-async def test_an_absent_item_is_none(messages: TableHandle) -> None:
-    assert await messages.get(("u", "1")) is None
 
 
 @cases(
@@ -97,11 +92,6 @@ async def test_a_plain_set_is_read_as_a_frozenset(messages: TableHandle) -> None
     assert isinstance(found["s"], frozenset)
 
 
-async def test_an_attribute_with_an_empty_set_is_not_stored(messages: TableHandle) -> None:
-    await messages.put({"user": "u", "place": "1", "s": set()})
-    assert await messages.get(("u", "1")) == {"user": "u", "place": "1"}
-
-
 @cases(
     "value",
     [
@@ -167,13 +157,6 @@ async def test_changing_an_item_that_was_read_does_not_change_the_store(
 async def test_delete_cannot_return_a_new_item(messages: TableHandle) -> None:
     with pytest.raises(SchemaError):
         await messages.delete(("u", "1"), returning=Returning.NEW)
-
-
-async def test_a_table_without_sort_key_is_used_with_one_key(users: TableHandle) -> None:
-    await users.put({"user": "u", "a": 1})
-    assert await users.get(("u",)) == {"user": "u", "a": 1}
-    await users.delete(("u",))
-    assert await users.get(("u",)) is None
 
 
 # --- keys ------------------------------------------------------------------------------------
@@ -276,16 +259,6 @@ async def test_the_size_of_text_is_that_of_its_utf8_bytes(messages: TableHandle)
 
 
 # --- submission ------------------------------------------------------------------------------
-
-
-async def test_writes_apply_in_the_order_submitted(messages: TableHandle) -> None:
-    writes: list[Awaitable[object]] = []
-    for number in range(200):
-        writes.append(messages.put({"user": "u", "place": str(number % 3), "n": number}))
-        if number % 5 == 0:
-            writes.append(messages.delete(("u", str(number % 3))))
-    await asyncio.gather(*writes)
-    assert [item["n"] for item in (await messages.query("u")).items] == [198, 199, 197]
 
 
 async def test_cancelling_the_wait_does_not_cancel_the_write(messages: TableHandle) -> None:

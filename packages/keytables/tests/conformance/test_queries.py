@@ -12,7 +12,6 @@ from keytables import (
     Engine,
     Item,
     Key,
-    KeytablesError,
     Kind,
     Page,
     Range,
@@ -22,7 +21,7 @@ from keytables import (
     TableHandle,
 )
 from support.cases import cases
-from support.pages import items_of, pages_of
+from support.pages import items_of
 
 TEXTS = sorted(
     [
@@ -148,35 +147,6 @@ async def test_a_range_has_one_bound_on_each_side(bounds: dict[str, Scalar]) -> 
 # --- pages -----------------------------------------------------------------------------------
 
 
-@cases("descending", [False, True])
-@cases("limit", [1, 2, 3, 7, 100])
-async def test_pages_hold_every_item_once(
-    messages: TableHandle, limit: int, descending: bool
-) -> None:
-    keys = [f"{number:02}" for number in range(7)]
-    await fill(messages, "u", keys)
-    await fill(messages, "v", ["x"])
-    found = await pages_of(messages.query, "u", limit=limit, descending=descending)
-    assert all(len(page.items) <= limit for page in found)
-    together = [place for page in found for place in places(page)]
-    assert together == (keys[::-1] if descending else keys)
-
-
-async def test_the_last_page_has_no_cursor(messages: TableHandle) -> None:
-    await fill(messages, "u", ["1", "2", "3"])
-    assert (await messages.query("u", limit=3)).cursor is None
-    assert (await messages.query("u", limit=2)).cursor is not None
-    assert (await messages.query("nobody", limit=1)).cursor is None
-
-
-@cases("descending", [False, True])
-async def test_pages_stay_within_their_range(messages: TableHandle, descending: bool) -> None:
-    await fill(messages, "u", list("abcdefgh"))
-    within = Range(gt="a", le="g")
-    found = await items_of(messages.query, "u", limit=2, sort=within, descending=descending)
-    assert [item["place"] for item in found] == list("gfedcb" if descending else "bcdefg")
-
-
 async def test_items_added_and_removed_between_pages_do_not_affect_others(
     messages: TableHandle,
 ) -> None:
@@ -268,18 +238,6 @@ async def test_an_index_holds_whole_items_or_keys_only(indexed: TableHandle) -> 
     assert keys.items == [{"user": "f", "visit": 7.5}]
 
 
-async def test_an_index_reflects_changes(indexed: TableHandle) -> None:
-    await people(indexed)
-    from keytables import Update
-
-    await indexed.update(("b",), Update(set={"city": "y"}))
-    await indexed.update(("c",), Update(remove=("age",)))
-    await indexed.put({"user": "a", "city": "x", "age": 9})
-    await indexed.delete(("d",))
-    assert names(await indexed.query_index("by_city", "x")) == ["a"]
-    assert names(await indexed.query_index("by_city", "y")) == ["b"]
-
-
 @cases("descending", [False, True])
 @cases("limit", [1, 2, 5])
 async def test_pages_of_an_index_hold_every_item_once(
@@ -361,8 +319,3 @@ async def test_index_and_scan_see_the_writes_submitted_before(indexed: TableHand
     assert len((await indexed.scan()).items) == 6
     for write in writes:
         await write
-
-
-async def test_every_error_is_a_keytables_error(messages: TableHandle) -> None:
-    with pytest.raises(KeytablesError):
-        await messages.query("")

@@ -8,12 +8,9 @@ from keytables import (
     MAX_ITEM_SIZE,
     Item,
     ItemTooLarge,
-    Param,
-    Returning,
     SchemaError,
     TableHandle,
     Update,
-    Values,
 )
 from support.cases import cases
 
@@ -26,15 +23,6 @@ TAKE = Update(take_from=("members",))
 
 def members(*names: str) -> dict[str, frozenset[str]]:
     return {"members": frozenset(names)}
-
-
-@cases("update", [Update(remove=("a",)), TAKE])
-async def test_an_update_that_only_removes_creates_no_item(
-    messages: TableHandle, update: Update
-) -> None:
-    result = await messages.update(KEY, update, members("x"), returning=Returning.NEW)
-    assert result is None
-    assert await messages.get(KEY) is None
 
 
 async def test_setting_an_empty_set_removes_the_attribute(messages: TableHandle) -> None:
@@ -55,23 +43,6 @@ async def test_a_set_operation_needs_a_set(messages: TableHandle, update: Update
 async def test_a_set_operation_takes_a_set(messages: TableHandle, value: Any) -> None:
     with pytest.raises(SchemaError):
         await messages.update(KEY, ADD, {"members": value})
-
-
-async def test_all_parts_of_an_update_are_applied_atomically(messages: TableHandle) -> None:
-    await messages.put({**BARE, "a": 1, "b": 2, "plus": {"x"}, "minus": {"x", "y"}})
-    update = Update(
-        set=("a",), remove=("b",), add_to={"plus": Param("add")}, take_from={"minus": Param("take")}
-    )
-    values: Values = {"a": 9, "add": {"z"}, "take": {"x"}}
-    new = await messages.update(KEY, update, values, returning=Returning.NEW)
-    expected = {**BARE, "a": 9, "plus": frozenset("xz"), "minus": frozenset("y")}
-    assert new == expected == await messages.get(KEY)
-
-
-async def test_the_old_item_is_returned_with_its_old_set(messages: TableHandle) -> None:
-    await messages.update(KEY, ADD, members("a"))
-    old = await messages.update(KEY, ADD, members("b"), returning=Returning.OLD)
-    assert old == {**BARE, "members": frozenset("a")}
 
 
 async def test_values_may_be_changed_after_the_call(messages: TableHandle) -> None:
