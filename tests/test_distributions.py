@@ -201,6 +201,7 @@ def test_a_line_for_a_checkout_names_the_base_layer_too(line: str) -> None:
     assert "packages/keytables" in folders
 
 
+@pytest.mark.slow
 def test_what_the_lines_for_a_checkout_name_can_be_installed_from_there(
     libraries: Environment,
 ) -> None:
@@ -209,6 +210,7 @@ def test_what_the_lines_for_a_checkout_name_can_be_installed_from_there(
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_a_package_alone_does_not_find_the_base_layer(libraries: Environment) -> None:
     done = libraries.pip("--dry-run", "packages/autopush")
     assert "No matching distribution found for keytables" in done.stderr

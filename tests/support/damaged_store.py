@@ -1,23 +1,23 @@
 """Stores that a process did not close, and stores with damage."""
 
-import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
 import apsw
 
+from support import forked
+
 PAGE_SIZE = 4096
 
 _LEAVING = """
-import asyncio, os, sys, time
+import asyncio, os, time
 from keytables.stores import open_engine
 from autopush.store.tables import router_table
 async def leave():
-    engine = await open_engine(f"sqlite://{sys.argv[1]}", clock=time.time)
+    engine = await open_engine("sqlite://{store}", clock=time.time)
     table = await engine.ensure_table(router_table("router"))
     for number in range(20):
-        await table.put({"uaid": f"{number:032x}", "router_type": "webpush", "connected_at": 1})
+        await table.put({"uaid": "%032x" % number, "router_type": "webpush", "connected_at": 1})
     os._exit(0)
 asyncio.run(leave())
 """
@@ -25,7 +25,8 @@ asyncio.run(leave())
 
 def leave_unclosed(store: Path) -> None:
     """Write some user agents in a process that then ends without closing the store."""
-    subprocess.run([sys.executable, "-c", _LEAVING, str(store)], check=True)
+    program = _LEAVING.replace("{store}", str(store))
+    assert forked.run(program=program).returncode == 0
     assert log_of(store).stat().st_size > 0
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-SOAK = bool(os.environ.get("AUTOPUSH_SOAK"))
+SOAK, CI = (bool(os.environ.get(name)) for name in ("AUTOPUSH_SOAK", "CI"))
 NUMBERS_OF_WORKERS = (1, 2, 4) if SOAK else (1, 2)
 """One that has no sibling, two, and in a soak more."""
 
@@ -14,6 +14,11 @@ NUMBERS_OF_WORKERS = (1, 2, 4) if SOAK else (1, 2)
 def times(short: int, long: int) -> int:
     """How many rounds or examples: `short`, or `long` in a soak."""
     return long if SOAK else short
+
+
+def examples(number: int, soaked: int) -> int:
+    """How many examples a property tries: `number` in CI, half of them for a newcomer."""
+    return soaked if SOAK else number if CI else number // 2
 
 
 def slow(*values: object, name: str | None = None) -> Any:

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from keytables import MAX_ITEM_SIZE, Item, ItemTooLarge
 from keytables.checks import item_size
 from keytables.packing import pack, unpack
-from support.soak import times
+from support.soak import examples
 from support.table_values import items, texts
 
 
-@settings(max_examples=times(30, 1000))
+@settings(max_examples=examples(30, 1000))
 @given(items)
 def test_every_item_is_read_as_it_was_written(item: Any) -> None:
     assert strict(unpack(pack(item))) == strict(item)

@@ -47,6 +47,7 @@ def run_pytest(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
+@pytest.mark.slow
 def test_the_example_of_the_page_and_others_pass_beside_each_other(tmp_path: Path) -> None:
     [example] = code_blocks(page("test-your-code"), "python")
     assert len(example.split("\n")) <= 12

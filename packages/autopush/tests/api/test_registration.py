@@ -33,7 +33,7 @@ from support.endpoint_harness import Endpoint, headers_of
 from support.log_lines import LogFile
 from support.recorded import recorded
 from support.senders import Sender
-from support.soak import times
+from support.soak import examples
 
 SENDER = Sender()
 TOKEN = "11-instance-id-11"
@@ -859,7 +859,7 @@ JSON_VALUES = st.recursive(
 MEMBERS = st.sampled_from(["token", "channelID", "key", "aps", "app_id", "creds", "other"])
 
 
-@settings(max_examples=times(40, 1000))
+@settings(max_examples=examples(40, 1000))
 @given(
     body=st.binary(max_size=40)
     | st.dictionaries(MEMBERS, JSON_VALUES).map(lambda value: json.dumps(value).encode())

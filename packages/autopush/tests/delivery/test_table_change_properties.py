@@ -15,7 +15,7 @@ from support.clocks import ManualClock
 from support.connection_harness import CHANNEL, UserAgent
 from support.memory_engine import MemoryEngine
 from support.month_cluster import NOVEMBER, OCTOBER, ONE, THREE, TWO, Cluster, Node
-from support.soak import times
+from support.soak import examples
 
 MOST_PUSHES, MOST_CONNECTS = 4, 4
 
@@ -135,7 +135,7 @@ async def check(run: Interleaving, numbers: list[int]) -> None:
 
 
 NUMBERS = st.lists(st.integers(0, 16 * 24 - 1), min_size=10, max_size=60)
-SOAK = settings(max_examples=times(60, 4000), deadline=None)
+SOAK = settings(max_examples=examples(60, 4000), deadline=None)
 
 
 @SOAK

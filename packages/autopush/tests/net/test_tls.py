@@ -25,6 +25,7 @@ from autopush.net.tls import (
     TlsFileError,
 )
 from support.certificates import Authority, CertificateFiles, self_signed
+from support.soak import examples
 
 BOTH_LOOPS = True
 
@@ -593,7 +594,9 @@ async def test_a_record_that_was_tampered_with_ends_the_connection(
 
 
 @given(st.data())
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(40, 40), suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_what_is_pending_can_be_read_however_it_was_cut(
     authority: Authority, asking: ServerTls, own: Path, data: st.DataObject
 ) -> None:

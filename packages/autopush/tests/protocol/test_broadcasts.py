@@ -17,6 +17,7 @@ from autopush.protocol.broadcasts import (
 )
 from autopush.telemetry.metrics import Counter
 from support.cases import cases
+from support.soak import examples
 
 
 def subscribed(broadcasts: Broadcasts, **known: str) -> Subscriptions:
@@ -175,4 +176,6 @@ class AnyOrder(RuleBasedStateMachine):
 
 
 TestAnyOrder = AnyOrder.TestCase
-TestAnyOrder.settings = settings(max_examples=200, stateful_step_count=30, deadline=None)
+TestAnyOrder.settings = settings(
+    max_examples=examples(200, 200), stateful_step_count=30, deadline=None
+)

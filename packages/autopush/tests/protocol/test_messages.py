@@ -24,7 +24,7 @@ from autopush.protocol.session import Session
 from autopush.protocol.states import Event
 from support.cases import cases
 from support.session_frames import new_session
-from support.soak import times
+from support.soak import examples
 
 UAID: Final = "0" * 32
 NOW: Final = 1_800_000_000.0
@@ -107,7 +107,7 @@ def test_an_object_of_an_unknown_member_is_invalid_whatever_its_value(frame: str
     assert event_of(ClientMessage(), payload) is Event.INVALID
 
 
-@settings(max_examples=times(300, 1_000_000))
+@settings(max_examples=examples(300, 1_000_000))
 @given(PAYLOADS)
 @example(b'{"x":1e999}')
 @example(b'{"x":"\xff"}')
@@ -133,7 +133,7 @@ def _active_session() -> Session:
     return session
 
 
-@settings(max_examples=times(300, 1_000_000))
+@settings(max_examples=examples(300, 1_000_000))
 @given(PAYLOADS, st.booleans())
 @example(b'{"x":1e999}', True)
 @example(b'{"x":1e999}', False)

@@ -37,7 +37,7 @@ from autopush.webpush.notification import Notification
 from autopush.webpush.stored import Row, StoredMessage, StoredPage
 from autopush.webpush.urgency import LEVELS, LOWEST, NORMAL, is_below
 from support.session_frames import new_session
-from support.soak import times
+from support.soak import examples
 
 UAID = "0" * 32
 CHANNEL = "11111111-2222-3333-4444-555555555555"
@@ -359,7 +359,7 @@ class SessionMachine(RuleBasedStateMachine):
 
 TestSessionMachine = SessionMachine.TestCase
 TestSessionMachine.settings = settings(
-    max_examples=times(60, 3000), stateful_step_count=40, deadline=None
+    max_examples=examples(60, 3000), stateful_step_count=40, deadline=None
 )
 
 

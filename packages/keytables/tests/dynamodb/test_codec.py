@@ -21,7 +21,7 @@ from keytables.dynamodb.codec import (
     loads,
 )
 from support.cases import cases
-from support.soak import times
+from support.soak import examples
 from support.table_values import items
 
 
@@ -56,7 +56,7 @@ def kinds(value: Any) -> Any:
     return (bool, value) if isinstance(value, bool) else value
 
 
-@settings(max_examples=times(30, 300))
+@settings(max_examples=examples(30, 300))
 @given(items)
 def test_what_is_read_equals_what_was_written(item: Any) -> None:
     assert kinds(decode_item(loads(dump_item(item)))) == kinds(item)
@@ -68,7 +68,7 @@ def has_bytes(value: Any) -> bool:
     return isinstance(value, bytes)
 
 
-@settings(max_examples=times(30, 300))
+@settings(max_examples=examples(30, 300))
 @given(st.recursive(st.text(max_size=3) | st.integers(-(2**63), 2**63 - 1), st.lists))
 def test_values_are_encoded_as_boto3_does(value: Any) -> None:
     assert encode_value(value, "a") == TypeSerializer().serialize(boto(value))
@@ -118,7 +118,7 @@ def test_an_error_names_the_attribute_and_not_the_value() -> None:
     assert "secret" not in str(caught.value)
 
 
-@settings(max_examples=times(30, 300))
+@settings(max_examples=examples(30, 300))
 @given(items)
 def test_an_item_in_json_is_never_shorter_than_its_size(item: Any) -> None:
     # So that `dump_item` need not count the size of items whose JSON is short.
