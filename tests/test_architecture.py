@@ -94,7 +94,7 @@ def signs_in(source: str) -> Iterator[str]:
         yield from (f"import {module}.{name}" for name in re.findall(r"\w+", lines or line))
     yield from re.findall(r"^ *(import \S+|(?:class|def) \w+)", source, re.MULTILINE)
     yield from re.findall(r"^ *async (def \w+)", source, re.MULTILINE)
-    yield from re.findall(r"[\w)\]](\.\w+)", source)
+    yield from re.findall(r"[\w)\]](\.\w+)\(", source)
 
 
 class Mechanism(NamedTuple):

@@ -193,7 +193,7 @@ def begin_together(
 
 
 def test_processes_that_start_together_use_the_same_keys(tmp_path: Path) -> None:
-    with begin_together(STARTER, tmp_path / "data", 6) as starters:
+    with begin_together(STARTER, tmp_path / "data", 3) as starters:
         printed = {starter.communicate(timeout=30)[0] for starter in starters}
     assert len(printed) == 1
     assert printed != {""}

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from support.data_store import STORE_LINE, DataStore, Run
+from support.soak import slow
 
 DEADLINE = 60
 
@@ -30,7 +31,7 @@ def started(*words: str) -> Iterator["subprocess.Popen[str]"]:
 
 
 @pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)]
+    ("number", "code"), [slow(signal.SIGINT, 130), (signal.SIGTERM, 143), slow(signal.SIGKILL, -9)]
 )
 def test_a_stopped_run_prints_how_many_it_dropped_and_the_next_one_does_the_rest(
     store: DataStore, run: Run, number: int, code: int
