@@ -1,5 +1,6 @@
 """A systemd that runs units for one user, beside the one of this machine or without it."""
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -52,23 +53,27 @@ class UserManager:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Skips the test where it cannot run: it needs a cgroup that it may write to."""
+        """Skips the test where it cannot run: it needs a cgroup that it may write to.
+
+        One runs at a time: managers in one cgroup would end each other's units of one name.
+        """
         command = [_PROGRAM, "--user", "--log-target=console"]
         if not _BOOTED.is_dir():
             command = ["unshare", "--mount", "sh", "-c", _PRETEND + " ".join(command)]
         if not (Path(_PROGRAM).exists() and shutil.which("unshare")):
             pytest.skip("needs systemd (apt-get install systemd)")
         output = self._runtime / "output"
-        with output.open("wb") as file:
+        with open(_PROGRAM) as lock, output.open("wb") as file:
+            fcntl.flock(lock, fcntl.LOCK_EX)
             process = subprocess.Popen(command, env=self.environment, stdout=file, stderr=file)
-        try:
-            end = time.monotonic() + PATIENCE
-            while not (self._runtime / "systemd" / "private").exists():
-                if process.poll() is not None or time.monotonic() > end:
-                    last = output.read_text("utf-8").strip().rpartition("\n")[2]
-                    pytest.skip(f"no systemd can be started here: {last}")
-                time.sleep(0.02)
-            yield
-        finally:
-            process.terminate()  # it stops its units
-            process.wait(PATIENCE)
+            try:
+                end = time.monotonic() + PATIENCE
+                while not (self._runtime / "systemd" / "private").exists():
+                    if process.poll() is not None or time.monotonic() > end:
+                        last = output.read_text("utf-8").strip().rpartition("\n")[2]
+                        pytest.skip(f"no systemd can be started here: {last}")
+                    time.sleep(0.02)
+                yield
+            finally:
+                process.terminate()  # it stops its units
+                process.wait(PATIENCE)

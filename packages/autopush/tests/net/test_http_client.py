@@ -272,8 +272,11 @@ async def proxy_of(heads: list[bytes], answer: bytes) -> AsyncIterator[int]:
         writer.write(answer)
         if b" 200 " in answer:
             port = int(head.split()[1].rpartition(b":")[2])
-            there = await asyncio.open_connection("127.0.0.1", port)
-            await asyncio.gather(copy(reader, there[1]), copy(there[0], writer))
+            reading, writing = await asyncio.open_connection("127.0.0.1", port)
+            try:
+                await asyncio.gather(copy(reader, writing), copy(reading, writer))
+            finally:  # a copy that is cancelled before it has begun closes nothing
+                writing.transport.abort()
 
     async with stream_server(serve) as (_, port):
         yield port
