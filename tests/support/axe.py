@@ -1,10 +1,10 @@
 """axe: what of a page keeps somebody from using it, for a real browser."""
 
 from support.chromium import Page
-from support.paths import ROOT
+from support.paths import TOOLS
 from support.tools import give_up
 
-AXE = ROOT / ".tools/dynalite/node_modules/axe-core/axe.min.js"
+AXE = TOOLS / "dynalite/node_modules/axe-core/axe.min.js"
 
 
 def need_axe() -> None:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from support.packaged import MODULE_WORDS, run
-from support.paths import ROOT
+from support.paths import TOOLS
 from support.tools import need
 
 _INSIDE = """
@@ -51,7 +51,7 @@ class Root:
 
 def _bootstrapped(release: str) -> Path:
     """Made once, with what the package depends on."""
-    folder = ROOT / ".tools" / "debian" / release
+    folder = TOOLS / "debian" / release
     if not folder.exists():
         draft = folder.with_name(f"{release}.draft")
         run(["rm", "-rf", str(draft)])

@@ -15,11 +15,10 @@ import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 
-from support.paths import ROOT
+from support.paths import TOOLS
 from support.sockets import unused_port
 from support.tools import end_kept, need, start_kept
 
-TOOLS = ROOT / ".tools"
 START_TIMEOUT = 60
 
 # It sweeps every minute, by the clock on the wall, items with an expiry of 0 too: DynamoDB lets

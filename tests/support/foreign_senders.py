@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from autopush.testing.client import VapidKey
-from support.paths import ROOT
+from support.paths import TOOLS
 from support.tools import give_up, need
 
-SENDERS = ROOT / ".tools/senders"
+SENDERS = TOOLS / "senders"
 TIMEOUT = 30.0
 
 

@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 from support.application_server import application_server
-from support.paths import ROOT
+from support.paths import ROOT, TOOLS
 from support.service import STOP_TIMEOUT, Service, Wrap, clean_environment
 from support.tools import give_up
 from support.user_agent import UserAgent
@@ -32,7 +32,7 @@ def packaged(what: str) -> Path:
     if RELEASE:
         [found] = (ROOT / RELEASE).glob(_IN_RELEASE[what])
         return found
-    path = ROOT / ".tools" / "packages" / what
+    path = TOOLS / "packages" / what
     if not path.exists():
         give_up("needs packages (make .tools/.packages, on Debian 12)")
     return path

@@ -15,11 +15,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from support.certificates import LOOPBACK, Authority
-from support.paths import ROOT
+from support.paths import TOOLS
 from support.sockets import unused_port
 from support.tools import end_kept, need, start_kept
 
-FOLDER = ROOT / ".tools" / "pebble"
+FOLDER = TOOLS / "pebble"
 INSTALL = "make .tools/pebble/pebble, with Go 1.25"
 EAB_KID, EAB_KEY = "kid-1", "zWNDZM6eQGHWpSRTPal5eIUYFTu7EajVIoguysqZ9wG44nMEtx3MUAsUDkMTQ12W"
 START_TIMEOUT = 60

@@ -18,11 +18,12 @@ import time
 from pathlib import Path
 from typing import Any, Self
 
+from support.paths import TOOLS
 from support.sockets import unused_port
 from support.tools import end_kept, give_up, need, start_kept
 
 INSTALL = "apt-get install postgresql"
-BUNDLED = Path(__file__).parents[2] / ".tools" / "postgres" / "node_modules"
+BUNDLED = TOOLS / "postgres" / "node_modules"
 START_TIMEOUT = 60
 USER = "keytables"
 

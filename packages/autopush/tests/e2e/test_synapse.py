@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 
 from autopush.webpush.syntax import decode_base64url
-from support.paths import ROOT
+from support.paths import TOOLS
 from support.service import Service, service
 from support.sockets import unused_port
 from support.tools import need
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 ANSWERED = "Received response to POST"
 """What Synapse logs of each push."""
-PYTHON: Final = ROOT / ".tools/synapse/bin/python"
+PYTHON: Final = TOOLS / "synapse/bin/python"
 TIMEOUT: Final = 60.0
 
 CONFIG: Final = """\
