@@ -1,28 +1,10 @@
-"""Ports that refuse, never answer or accept nothing; and the process of a connection (Linux)."""
+"""Ports that refuse, never answer or accept nothing; and the open files of a process (Linux)."""
 
 import contextlib
 import secrets
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-
-ESTABLISHED = "01"
-
-
-def accepted(server_port: int, pids: Iterable[int]) -> dict[int, int]:
-    """For each IPv4 connection to a port of this machine, as client port: which of these processes
-    accepted it."""
-    clients: dict[str, int] = {}
-    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
-        _, local, remote, state, *_, inode = line.split()[:10]
-        if state == ESTABLISHED and int(local.rpartition(":")[2], 16) == server_port:
-            clients[f"socket:[{inode}]"] = int(remote.rpartition(":")[2], 16)
-    owners: dict[int, int] = {}
-    for pid in pids:
-        for target in open_files(pid):
-            if target in clients:
-                owners[clients[target]] = pid
-    return owners
 
 
 def open_files(pid: int) -> Iterator[str]:
