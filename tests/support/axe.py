@@ -15,6 +15,7 @@ def need_axe() -> None:
 
 async def violations(page: Page) -> list[str]:
     """The rule and the element of each."""
+    need_axe()
     if not await page.evaluate("'axe' in window"):
         await page.evaluate(AXE.read_text("utf-8"))
     found = await page.evaluate(

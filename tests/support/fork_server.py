@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
+import aiohttp  # noqa: F401
 import msgspec
 
 # Those not used here are to be there in each copy; a command imports them when it runs.

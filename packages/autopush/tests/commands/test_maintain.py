@@ -45,16 +45,6 @@ def test_flags_choose_the_months_that_are_searched(store: DataStore, run: Run) -
     assert store.users() == uaids(0, 1, 3)
 
 
-def test_a_dry_run_prints_how_many_and_changes_nothing(store: DataStore, run: Run) -> None:
-    store.add_users(range(30))
-    before = store.users()
-    code, out, _ = run("maintain", "--dry-run", "--hours-only")
-    assert code == 0
-    assert "users: would drop 30 last seen from " in out
-    assert store.users() == store.subscribed() == before
-    assert store.tables() == ["message", "router"]
-
-
 def test_a_store_error_is_one_line_with_the_number_that_was_dropped(
     store: DataStore, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -287,55 +277,16 @@ def test_a_line_with_an_invalid_uaid_is_refused(line: str) -> None:
         parse_list([uaid(1), line], "list")
 
 
-def test_records_whose_last_connect_names_the_day_are_dropped_too(
-    store: DataStore, run: Run
-) -> None:
-    store.add_users(range(2), 2, day=28)
-    store.add_users(range(2, 3), 2)
-    store.add_users(range(3, 4), 1, day=28)
-    months = ("--months-ago", "2", "--up-to", "2")
-    assert "users: dropped 1 " in run("maintain", *months, "--hours-only")[1]
-    assert store.users() == uaids(0, 1, 3)
-    assert "users: dropped 2 " in run("maintain", *months)[1]
-    assert store.users() == store.subscribed() == uaids(3)
-
-
-def test_under_a_key_hash_it_works_on_what_is_stored(store: DataStore, run: Run) -> None:
-    store.add_users(range(3), key_hash="secret")
-    assert run("maintain", "--hours-only", "--key-hash", "secret")[0] == 0
-    assert store.users() == store.subscribed() == set()
-
-
 def test_quiet_prints_nothing(store: DataStore, run: Run) -> None:
     store.add_users(range(3))
     assert run("maintain", "--hours-only", "--quiet") == (0, "", "")
     assert store.users() == set()
 
 
-def test_without_rotation_tables_are_not_changed(store: DataStore, run: Run) -> None:
-    store.add_users(range(1), 0)
-    store.make_tables("message_2020_01", month_table(0))
-    before = store.tables()
-    code, out, _ = run("maintain", "--hours-only")
-    assert code == 0
-    assert "tables: message tables do not rotate" in out
-    assert store.tables() == before
-
-
 def test_more_months_can_be_kept(store: DataStore, run: Run, rotating: None) -> None:
     store.make_tables(*(month_table(ago) for ago in (0, 1, 2, 3, 5, 6)))
     assert run("maintain", "--only", "tables", "--keep-months", "4")[0] == 0
     assert store.tables() == sorted([*(month_table(ago) for ago in range(4)), next_month()])
-
-
-def test_without_a_table_of_this_month_it_prints_why_nothing_is_dropped(
-    store: DataStore, run: Run, rotating: None
-) -> None:
-    store.make_tables("message_2020_01")
-    code, out, _ = run("maintain", "--only", "tables")
-    assert code == 0
-    assert "no node has begun this month" in out
-    assert store.tables() == ["message_2020_01", next_month()]
 
 
 def test_under_the_key_hash_the_record_is_found_by_the_uaid(store: DataStore, run: Run) -> None:

@@ -5,6 +5,8 @@ import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
+
 from support.application_server import ApplicationServer
 from support.service import Service, autopush, service
 from support.user_agent import UserAgent
@@ -67,6 +69,7 @@ async def receive_all(agent: UserAgent, expected: set[str]) -> set[str]:
     return received
 
 
+@pytest.mark.slow
 async def test_everything_accepted_before_a_backup_is_delivered_after_it_was_restored(
     tmp_path: Path, sender: ApplicationServer, agents: list[UserAgent]
 ) -> None:

@@ -68,6 +68,7 @@ async def refused(tmp_path: Path, *options: str, command: str = "serve") -> str:
     return await asyncio.to_thread(refusal, tmp_path, command, *words)
 
 
+@pytest.mark.slow
 async def test_without_a_first_answer_nothing_starts(
     source: MegaphoneServer, tmp_path: Path
 ) -> None:
@@ -80,6 +81,7 @@ async def test_without_a_first_answer_nothing_starts(
     assert line.startswith(f"autopush: --megaphone-api-url: {url}: ")
 
 
+@pytest.mark.slow
 async def test_without_pings_the_start_warns_that_no_change_is_sent(
     source: MegaphoneServer, tmp_path: Path, agents: list[UserAgent]
 ) -> None:

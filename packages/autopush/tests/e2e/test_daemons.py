@@ -57,6 +57,7 @@ async def test_when_a_connection_node_is_killed_its_user_agents_reconnect_to_ano
     await here.start()
 
 
+@pytest.mark.slow
 async def test_daemons_work_beside_a_whole_service_on_its_folder(
     tmp_path: Path, agents: list[UserAgent], sender: ApplicationServer
 ) -> None:
@@ -81,6 +82,7 @@ async def test_daemons_work_beside_a_whole_service_on_its_folder(
             assert whole.errors + node.errors + other.errors == []
 
 
+@pytest.mark.slow
 async def test_workers_of_a_connection_node_have_an_internal_port_each(
     tmp_path: Path, agents: list[UserAgent], sender: ApplicationServer
 ) -> None:

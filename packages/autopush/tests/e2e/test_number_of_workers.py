@@ -4,6 +4,8 @@ import re
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import pytest
+
 from support.application_server import application_server
 from support.service import service
 from support.user_agent import UserAgent
@@ -14,6 +16,7 @@ def parts_in(folder: Path) -> int:
     return sum(re.fullmatch(r"autopush\.sqlite(-\d+of\d+)?", name) is not None for name in names)
 
 
+@pytest.mark.slow
 async def test_users_and_their_messages_stay_with_any_number_of_workers(tmp_path: Path) -> None:
     endpoints: dict[str, str] = {}
     for workers in (1, 3, 2, 1):

@@ -3,6 +3,8 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from autopush.limits import HELLOS_IN_PROGRESS
 from support.service import service
 from support.user_agent import UserAgent
@@ -10,6 +12,7 @@ from support.user_agent import UserAgent
 CROWD = HELLOS_IN_PROGRESS + 100
 
 
+@pytest.mark.slow
 async def test_all_who_come_back_at_once_are_answered_and_so_is_register(tmp_path: Path) -> None:
     async with service(tmp_path) as running:
         crowd = await asyncio.gather(*(running.connect() for _ in range(CROWD)))

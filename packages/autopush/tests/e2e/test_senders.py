@@ -5,6 +5,8 @@ import subprocess
 from hashlib import sha256
 from pathlib import Path
 
+import pytest
+
 from support.application_server import ApplicationServer, claims
 from support.senders import Sender
 from support.service import run_command, service
@@ -45,6 +47,7 @@ async def test_the_command_prints_who_ignores_that_endpoints_are_gone_in_all_wor
         assert running.errors == []
 
 
+@pytest.mark.slow
 async def test_without_a_service_the_command_says_where_it_has_asked() -> None:
     port = unused_port()
     done = await senders("--router-port", str(port))

@@ -55,6 +55,7 @@ def taken_port() -> Iterator[str]:
 # ── what keeps it from starting ──────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 @some_workers
 def test_the_reason_why_it_does_not_start_is_an_error_in_the_journal_of_systemd(
     tmp_path: Path, workers: str
@@ -147,6 +148,7 @@ async def test_a_service_that_stops_has_logged_every_session(tmp_path: Path) -> 
         await agent.close()
 
 
+@pytest.mark.slow
 @some_workers
 async def test_sigterm_during_the_wait_for_a_locked_store_ends_the_start_with_exit_code_0(
     tmp_path: Path, workers: str
@@ -167,6 +169,7 @@ async def test_sigterm_during_the_wait_for_a_locked_store_ends_the_start_with_ex
     assert running.errors == []
 
 
+@pytest.mark.slow
 @some_workers
 async def test_sighup_during_the_start_does_not_end_it_and_is_obeyed(
     tmp_path: Path, workers: str
@@ -191,6 +194,7 @@ async def test_sighup_during_the_start_does_not_end_it_and_is_obeyed(
 # ── several on one folder ────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 async def test_two_services_may_start_at_once_on_one_new_folder_and_work_together(
     tmp_path: Path,
 ) -> None:

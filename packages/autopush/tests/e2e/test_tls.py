@@ -117,6 +117,7 @@ async def test_after_sighup_new_connections_get_the_new_certificate_and_old_ones
     assert running.errors == []
 
 
+@pytest.mark.slow
 async def test_a_worker_that_is_restarted_has_the_new_certificate_too(
     tmp_path: Path, authority: Authority, files: CertificateFiles
 ) -> None:
@@ -132,6 +133,7 @@ async def test_a_worker_that_is_restarted_has_the_new_certificate_too(
             assert "renewed.example" in names
 
 
+@pytest.mark.slow
 async def test_sighup_has_every_process_open_the_log_again(tmp_path: Path) -> None:
     log, old = tmp_path / "log", tmp_path / "log.1"
     options = ("--log-output", str(log), "--workers", "2")

@@ -345,6 +345,7 @@ async def test_a_version_killed_while_it_hands_over_loses_nothing_that_was_accep
             await stop(pid)
 
 
+@pytest.mark.slow
 @workers
 async def test_a_next_version_that_is_killed_while_it_starts_is_noticed_by_nobody(
     tmp_path: Path, workers: str
@@ -406,6 +407,7 @@ HANDLES_THE_SIGNAL = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [
@@ -430,6 +432,7 @@ def test_a_process_that_is_no_service_gets_no_signal(command: list[str]) -> None
         other.stdout.close()
 
 
+@pytest.mark.slow
 async def test_a_worker_gets_no_signal_and_its_main_process_is_named(tmp_path: Path) -> None:
     async with service(tmp_path, "--workers", "2") as running:
         for worker in (workers := running.workers):

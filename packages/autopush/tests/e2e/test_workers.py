@@ -61,6 +61,7 @@ async def holder(running: Service, before: Counter[int]) -> int:
             await asyncio.sleep(0.01)
 
 
+@pytest.mark.slow
 async def test_a_user_agent_that_returns_moves_to_the_worker_it_was_at(running: Service) -> None:
     before = Counter({pid: open_sockets(pid) for pid in running.workers})
     agent = await running.connect()
@@ -102,6 +103,7 @@ def memory(pid: int) -> dict[str, int]:
     return {name.rstrip(":"): int(size) for name, size, _ in rows}
 
 
+@pytest.mark.slow
 async def test_workers_share_the_memory_of_what_was_there_before_them(running: Service) -> None:
     for pid in running.workers:
         sizes = memory(pid)

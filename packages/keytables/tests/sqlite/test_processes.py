@@ -16,6 +16,7 @@ from keytables.sqlite import divide_store, open_sqlite
 from keytables.sqlite.layout import part_of
 from support.pages import items_of
 from support.paths import PYTHONPATH
+from support.soak import slow
 from support.table_writer import TABLE
 
 
@@ -46,7 +47,7 @@ async def lines(process: asyncio.subprocess.Process, count: int) -> list[bytes]:
     return [await process.stdout.readline() for _ in range(count)]
 
 
-@pytest.fixture(params=[1, 4])
+@pytest.fixture(params=[slow(1), 4])
 def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """Of a store of one file, and of one of four."""
     path = tmp_path / "store"
