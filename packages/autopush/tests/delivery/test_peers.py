@@ -23,7 +23,6 @@ from autopush.net.siblings import (
 from autopush.net.timers import TimerWheel
 from autopush.net.tls import ClientTls
 from autopush.webpush.notification import Notification
-from autopush.webpush.stored import Row
 from support.cases import cases
 from support.certificates import tls_pair
 from support.connection_harness import CHANNEL, UAID, Harness
@@ -70,15 +69,6 @@ def stored_message(uaid: str) -> Notification:
     return stored
 
 
-async def test_the_own_node_has_a_user_agent_until_what_it_acked_is_deleted(
-    nodes: Nodes, harness: Harness
-) -> None:
-    harness.registry.acked.add(UAID, [Row("02:1:c", None)])
-    assert await nodes.push(OWN, message()) is Outcome.BUSY
-    assert await nodes.check_storage(OWN, UAID) is Outcome.BUSY
-    assert await nodes.check_storage(OWN, "f" * 32) is Outcome.ABSENT
-
-
 CALLS: list[Callable[[Nodes, str], Coroutine[None, None, Outcome]]] = [
     lambda nodes, node_id: nodes.push(node_id, message()),
     lambda nodes, node_id: nodes.check_storage(node_id, UAID),
@@ -87,7 +77,6 @@ CALLS: list[Callable[[Nodes, str], Coroutine[None, None, Outcome]]] = [
 ]
 NAMES = ["push", "check", "find_connection", "push_if_subscribed"]
 EACH_CALL = pytest.mark.parametrize("call", CALLS, ids=NAMES)
-TO_OWN_NODE = pytest.mark.parametrize("call", CALLS[:3], ids=NAMES[:3])
 Call = Callable[[Nodes, str], Awaitable[Outcome]]
 
 # ── the own node ────────────────────────────────────────────────────────────────────────────────
@@ -103,43 +92,6 @@ async def test_the_own_node_delivers_without_a_link(nodes: Nodes, harness: Harne
     await harness.run_until_idle()
     assert len(notifications) == 2
     assert harness.rows() == []
-
-
-async def test_a_busy_user_agent_of_the_own_node_is_busy(nodes: Nodes, harness: Harness) -> None:
-    agent = await harness.subscribed()
-    agent.connection.output_paused()
-    assert await nodes.push(OWN, harness.message(agent.uaid)) is Outcome.BUSY
-
-
-@TO_OWN_NODE
-async def test_an_absent_user_agent_of_the_own_node_is_absent(nodes: Nodes, call: Call) -> None:
-    assert await call(nodes, OWN) is Outcome.ABSENT
-
-
-async def test_whether_a_user_agent_is_connected_can_be_asked_of_the_own_node(
-    nodes: Nodes, harness: Harness
-) -> None:
-    agent = await harness.subscribed()
-    await harness.store_message(agent.uaid)
-    assert await nodes.find_connection(OWN, agent.uaid) is Outcome.DONE
-    assert agent.received() == []
-
-
-@pytest.mark.parametrize("busy", [True, False])
-async def test_a_check_of_the_own_node_is_made_now_or_later(
-    nodes: Nodes, harness: Harness, busy: bool
-) -> None:
-    agent = await harness.subscribed()
-    message = await harness.store_message(agent.uaid)
-    if busy:
-        agent.connection.output_paused()
-    answer = Outcome.STORED if busy else Outcome.DONE
-    assert await nodes.check_storage(OWN, agent.uaid) is answer
-    await harness.run_until_idle()
-    assert agent.versions() == ([] if busy else [message.version])
-    agent.connection.output_resumed()
-    await harness.run_until_idle()
-    assert agent.versions() == ([message.version] if busy else [])
 
 
 # ── another node ────────────────────────────────────────────────────────────────────────────────
