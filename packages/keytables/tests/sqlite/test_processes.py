@@ -119,7 +119,7 @@ async def test_several_processes_lose_nothing(path: Path, table: TableHandle) ->
         assert len((await table.query(name)).items) == kept
 
 
-@pytest.mark.parametrize("busy", [1, 2])
+@pytest.mark.parametrize("busy", [slow(1), 2])
 async def test_an_occasional_writer_is_not_starved_by_busy_ones(
     path: Path, open_store: OpenStore, table: TableHandle, busy: int
 ) -> None:
