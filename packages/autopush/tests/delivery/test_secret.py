@@ -86,18 +86,6 @@ async def test_the_store_has_the_hash_of_a_secret_from_the_first_register_on(
     assert (await cluster.record(agent.uaid)).secret_hash == hash_secret(secret)
 
 
-async def test_who_does_not_ask_has_no_secret_and_needs_none(cluster: Cluster) -> None:
-    one = await cluster.add(ONE)
-    agent = await cluster.hello(one, None)
-    assert "secret" not in agent.reply()
-    agent.register()
-    await cluster.run_until_idle()
-    assert (await cluster.record(agent.uaid)).secret_hash == ""
-    for secret in (None, True, "x"):
-        reply = await reply_to(cluster, one, agent, secret=secret)
-        assert (reply["uaid"], "secret" in reply) == (agent.uaid, False)
-
-
 async def test_who_sends_a_secret_with_an_unknown_uaid_gets_another_secret(
     cluster: Cluster,
 ) -> None:

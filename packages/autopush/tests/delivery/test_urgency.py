@@ -3,11 +3,8 @@
 import pytest
 
 from autopush.delivery.calls import Outcome
-from autopush.telemetry.metric_table import UA_BELOW_FILTER, UA_NOTIFICATION_CHECK
-from autopush.webpush.urgency import LEVELS
 from support.connection_harness import UserAgent
 from support.month_cluster import EVERY_ENGINE, ONE, TWO, Cluster, Node
-from support.recorded import recorded
 
 DELIVERED, STORED, DISCARDED = Outcome.DONE, Outcome.STORED, Outcome.DISCARDED
 BOTH = pytest.mark.parametrize("store_first", [True, False], ids=["store-first", "bypass"])
@@ -93,58 +90,3 @@ async def test_the_filter_stays_with_the_user_and_a_hello_may_change_it(cluster:
     assert isinstance(hello, dict)
     assert isinstance(first, dict)
     assert ("urgency" in hello, first["version"]) == (False, low)
-
-
-async def test_a_new_user_agent_has_its_filter_from_its_hello_on(cluster: Cluster) -> None:
-    one, two = await cluster.add(ONE), await cluster.add(TWO)
-    agent = await cluster.hello(one, None, urgency="high")
-    assert agent.reply()["urgency"] == "high"
-    agent.register()
-    await cluster.run_until_idle()
-    assert (await push(cluster, two, agent, "normal"))[0] is STORED
-    again = await cluster.hello(two, agent.uaid)
-    assert again.reply()["urgency"] == "high"
-
-
-async def test_stored_messages_come_by_urgency_then_in_their_order(cluster: Cluster) -> None:
-    one, _, agent = await two_nodes(cluster, "very-low")
-    agent.disconnect()
-    await cluster.run_until_idle()
-    sent: dict[str, list[str]] = {urgency: [] for urgency in reversed(LEVELS)}
-    for number in range(28):
-        urgency = ["normal", "low", "high", "normal", "very-low", "high", "normal"][number % 7]
-        _, version = await push(cluster, one, agent, urgency)
-        sent[urgency].append(version)
-    again = await cluster.hello(one, agent.uaid)
-    assert await cluster.receive_all(again) == [each for of in sent.values() for each in of]
-    assert await cluster.receive_all(await cluster.hello(one, agent.uaid)) == []
-
-
-@BOTH
-async def test_what_is_below_costs_no_read_of_the_stored_messages(
-    cluster: Cluster, store_first: bool
-) -> None:
-    one, two, agent = await two_nodes(cluster, "normal", store_first=store_first)
-    before = recorded(one.metrics, UA_NOTIFICATION_CHECK)
-    for node in (one, two):
-        await push(cluster, node, agent, "low")
-    assert recorded(one.metrics, UA_NOTIFICATION_CHECK) == before
-    assert recorded(one.metrics, UA_BELOW_FILTER, urgency="low") >= 2
-
-
-@BOTH
-async def test_a_filter_that_falls_while_a_message_is_stored_misses_nothing(
-    cluster: Cluster, store_first: bool
-) -> None:
-    one, _, agent = await two_nodes(cluster, "high", store_first=store_first)
-    agent.received()
-    message = cluster.message(agent.uaid, urgency="low")
-    one.gate.at(1, one.gate.hold)
-    sending = await cluster.start_push(one, message)
-    assert one.gate.is_held
-    agent.send_json(messageType="urgency", min="low")
-    await cluster.run_until_idle()
-    one.gate.release()
-    await cluster.run_until_idle()
-    assert await sending in (DELIVERED, STORED)
-    assert await cluster.receive_all(agent) == [message.version]
