@@ -23,8 +23,7 @@ from autopush.commands.backup import restore
 from autopush.keys import save_keys, service_keys
 from autopush.settings import Settings
 from autopush.webpush.tokens import new_key
-from keytables import Engine
-from keytables.sqlite import copies, divide_store
+from keytables.sqlite import copies
 from support.damaged_store import damage_log, damage_table, leave_unclosed
 from support.data_store import DataStore, Run, uaid
 
@@ -431,28 +430,6 @@ def test_a_damaged_table_is_named_with_what_to_do(store: DataStore, run: Run) ->
     assert "autopush restore --force BACKUP" in advice
 
 
-def test_a_damaged_log_says_how_many_transactions_are_lost(store: DataStore, run: Run) -> None:
-    path = store.data / "autopush.sqlite"
-    leave_unclosed(path)
-    damage_log(path)
-    code, out, _ = run("check")
-    assert code == 1
-    verdict, damage, advice = out.splitlines()
-    assert "its last user did not close it" in verdict
-    assert damage.startswith("damaged: the log is damaged: of its ")
-    assert "restore" not in advice
-
-
-def test_a_part_that_is_missing_is_damage(store: DataStore, run: Run) -> None:
-    store.add_users(range(3))
-    divide_store(store.data / "autopush.sqlite", 2)
-    assert run("check")[0] == 0
-    (store.data / "autopush.sqlite-1of2").unlink()
-    code, out, _ = run("check")
-    assert code == 1
-    assert "damaged: autopush.sqlite-1of2: the file is missing" in out
-
-
 def test_json_has_all_of_it(store: DataStore, run: Run) -> None:
     path = store.data / "autopush.sqlite"
     leave_unclosed(path)
@@ -472,19 +449,6 @@ def test_json_has_all_of_it(store: DataStore, run: Run) -> None:
     document = json.loads(out)
     assert (code, document["ok"], len(document["damage"])) == (1, False, 1)
     assert document["advice"]
-
-
-def test_a_store_in_use_is_read_and_stays_in_use(store: DataStore, run: Run) -> None:
-    store.add_users(range(3))
-
-    async def check(engine: Engine) -> tuple[int, str, str]:
-        found = run("check")
-        assert await engine.table_names() == ["message", "router"]
-        return found
-
-    code, out, _ = store.use(check)
-    assert code == 0
-    assert "its log was not checked, as a process has it open" in out
 
 
 def on_a_full_disk(*words: str | Path) -> "subprocess.CompletedProcess[str]":
