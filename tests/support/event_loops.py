@@ -1,8 +1,8 @@
 """Event loops of tests: which ones coroutine tests run on, one in a thread, and none at all.
 
 A conftest imports the hook: modules below it that say `BOTH_LOOPS = True` then run their coroutine
-tests on asyncio and on uvloop. If it imports `collect_what_is_left`, a module whose tests leave a
-transport open fails.
+tests on uvloop, which serves in production, and in CI on asyncio too. If it imports
+`collect_what_is_left`, a module whose tests leave a transport open fails.
 """
 
 import asyncio
@@ -14,6 +14,8 @@ from typing import Any, Self, TypeVar
 import pytest
 import uvloop
 
+from support.soak import CI, SOAK
+
 IDLE = 3
 """Turns of a loop without a callback, after which none comes by itself."""
 
@@ -21,13 +23,13 @@ Factories = Mapping[str, Callable[[], asyncio.AbstractEventLoop]]
 
 
 def pytest_asyncio_loop_factories(config: pytest.Config, item: pytest.Item) -> Factories:
-    factories: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
-        "asyncio": asyncio.new_event_loop
-    }
+    loops = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
     assert isinstance(item, pytest.Function)
-    if getattr(item.module, "BOTH_LOOPS", False):
-        factories["uvloop"] = uvloop.new_event_loop
-    return factories
+    if not getattr(item.module, "BOTH_LOOPS", False):
+        del loops["uvloop"]
+    elif not (CI or SOAK):
+        del loops["asyncio"]
+    return loops
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -1,5 +1,5 @@
-"""Modules that say `BOTH_LOOPS = True` run their coroutine tests on asyncio and on uvloop; what the
-tests of a module leave open fails it.
+"""Modules that say `BOTH_LOOPS = True` run their coroutine tests on uvloop and in CI on asyncio too;
+what the tests of a module leave open fails it.
 """
 
 from support.event_loops import collect_what_is_left, pytest_asyncio_loop_factories

@@ -1,6 +1,6 @@
 """A client of a scripted server, in an environment without credentials and AWS configuration.
 
-Modules that say `BOTH_LOOPS = True` run their coroutine tests on asyncio and on uvloop.
+Modules that say `BOTH_LOOPS = True` run their coroutine tests on uvloop and in CI on asyncio too.
 """
 
 import os

@@ -243,7 +243,6 @@ async def test_too_few_connections_are_named(
     secured: Secured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At the start, and if only one is left, with the first read. Nothing is created with one."""
-    monkeypatch.setattr(connections, "TIMEOUT", 1.0)
     await secured.execute("CREATE ROLE limited LOGIN CONNECTION LIMIT 1 PASSWORD 'hidden'")
     await secured.execute("CREATE SCHEMA limited AUTHORIZATION limited")
     url = secured.url("schema=limited", user="limited:hidden")
