@@ -1,4 +1,4 @@
-"""Modules that say `BOTH_LOOPS = True` run their coroutine tests on uvloop and in CI on asyncio too;
+"""Modules that say `BOTH_LOOPS = True` run their coroutine tests on uvloop, and in CI on asyncio;
 what the tests of a module leave open fails it.
 """
 
