@@ -3,7 +3,6 @@
 import pytest
 
 from autopush.net.http_messages import Response
-from autopush.store.messages import row_of
 from autopush.store.users import SIMPLEPUSH, WEBPUSH
 from autopush.webpush.notification import Notification, VersionUpdate
 from keytables import TableNotFound, Throttled, Unavailable
@@ -144,13 +143,6 @@ async def test_a_dropped_table_is_read_again_when_it_was_created(harness: Harnes
 # ── versions ────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_an_outdated_version_counts_as_delivered_and_is_not_sent(harness: Harness) -> None:
-    agent = await harness.subscribed(**OLD)
-    for number in (3, 2, 3, 4):
-        assert agent.connection.deliver(update(number, agent.uaid), None)
-    assert versions(agent) == [3, 4]
-
-
 async def test_saving_is_repeated_until_it_is_done_and_the_new_node_is_notified(
     harness: Harness,
 ) -> None:
@@ -196,14 +188,6 @@ async def push(harness: Harness, message: Notification) -> Response:
     return await answer_over_http(harness.parts.answering, "PUT", path, message.to_node())
 
 
-async def test_a_version_of_another_node_is_sent_with_its_data(harness: Harness) -> None:
-    agent = await harness.subscribed(**OLD)
-    message = VersionUpdate.of(agent.uaid, CHANNEL, 3, 'da"ta')
-    assert (await push(harness, message)).status == 200
-    [update_sent] = agent.reply()["updates"]
-    assert update_sent == {"channelID": CHANNEL, "version": 3, "data": 'da"ta'}
-
-
 async def test_a_stored_version_that_was_acked_meanwhile_is_not_sent(harness: Harness) -> None:
     agent = await harness.subscribed(**OLD)
     message = update(3, agent.uaid)
@@ -237,15 +221,3 @@ async def test_a_notification_of_the_other_protocol_is_503_and_not_sent(harness:
     assert (await push(harness, harness.message(old.uaid))).status == 503
     assert (await push(harness, update(3, modern.uaid))).status == 503
     assert old.received() == modern.received() == []
-
-
-async def test_stored_versions_are_not_stored_again(harness: Harness) -> None:
-    agent = await harness.subscribed(**OLD)
-    message = update(3, agent.uaid)
-    await harness.store.versions.store(message)
-    agent.connection.deliver(message, row_of(message))
-    agent.disconnect()
-    harness.engine.calls.clear()
-    await harness.run_until_idle()
-    assert "put storage" not in harness.engine.calls
-    assert harness.stored_updates() == {CHANNEL: 3}

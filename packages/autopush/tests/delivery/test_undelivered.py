@@ -36,49 +36,12 @@ async def test_a_topic_is_saved_in_its_row(harness: Harness) -> None:
     assert row["chidmessageid"] == f"01:{message.channel_id}:news"
 
 
-async def test_stored_messages_are_not_stored_again(harness: Harness) -> None:
-    agent = await harness.subscribed()
-    message = await harness.store_message(agent.uaid)
-    agent.connection.deliver(message, row_of(message))
-    harness.engine.calls.clear()
-    agent.disconnect()
-    await harness.run_until_idle()
-    assert harness.engine.calls == ["get router"]
-
-
 async def test_an_idle_connection_ends_without_a_call_to_the_store(harness: Harness) -> None:
     agent = await harness.subscribed()
     harness.engine.calls.clear()
     agent.disconnect()
     await harness.run_until_idle()
     assert harness.engine.calls == []
-
-
-async def test_a_saved_message_has_the_sort_key_of_its_id_however_late_it_is_saved(
-    harness: Harness,
-) -> None:
-    agent = await harness.subscribed()
-    message = harness.message(agent.uaid, ttl=3600)
-    agent.connection.deliver(message, None)
-    await harness.pass_time(40)
-    agent.disconnect()
-    await harness.run_until_idle()
-    (row,) = harness.rows()
-    assert row["chidmessageid"] == message.sort_key
-    assert row["updateid"] == message.version
-
-
-async def test_an_older_message_of_a_topic_does_not_replace_a_newer_one(
-    harness: Harness,
-) -> None:
-    agent = await harness.subscribed()
-    older = harness.message(agent.uaid, topic="news")
-    agent.connection.deliver(older, None)
-    await harness.pass_time(1)
-    newer = await harness.store_message(agent.uaid, topic="news")
-    agent.disconnect()
-    await harness.run_until_idle()
-    assert harness.stored_versions() == [newer.version]
 
 
 # ── which node is called ────────────────────────────────────────────────────────────────────────
@@ -133,25 +96,6 @@ async def test_no_node_is_called_if_none_has_the_user_agent_now(
 
 
 # ── replaced on the same node ───────────────────────────────────────────────────────────────────
-
-
-async def test_unacked_messages_of_a_replaced_connection_are_sent_to_the_new_one(
-    harness: Harness,
-) -> None:
-    await harness.known_user()
-    first = await harness.identified(UAID)
-    message = harness.message()
-    first.connection.deliver(message, None)
-    assert first.versions() == [message.version]
-    second = await harness.hello()
-    assert first.received() == [("close", 1000, "replaced")]
-    hello, notification = second.received()
-    assert isinstance(hello, dict)
-    assert isinstance(notification, dict)
-    assert (hello["messageType"], notification["version"]) == ("hello", message.version)
-    second.ack(notification)
-    await harness.run_until_idle()
-    assert harness.rows() == []
 
 
 async def test_an_ack_after_the_replacement_is_ignored(harness: Harness) -> None:

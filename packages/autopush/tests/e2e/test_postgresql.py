@@ -9,13 +9,11 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from support.application_server import Answer, ApplicationServer
+from support.application_server import ApplicationServer
 from support.postgres_proxy import PostgresProxy
 from support.postgres_servers import (
     FAST,
-    USER,
     PostgresServer,
-    ReplicatedPostgres,
     dump_program,
     postgres,
 )
@@ -99,35 +97,6 @@ async def test_stored_messages_arrive_after_a_dump_was_restored_to_a_fresh_clust
         assert restored.errors == []
 
 
-async def test_a_database_with_few_connections_is_named_at_the_start_and_loses_nothing(
-    tmp_path: Path, sender: ApplicationServer, fresh: PostgresServer
-) -> None:
-    """Two commits at once and several reads of a worker would like more than it gets."""
-    fresh.execute("CREATE ROLE few LOGIN CONNECTION LIMIT 6")
-    fresh.execute("CREATE SCHEMA few AUTHORIZATION few")
-    store = fresh.url().replace(USER, "few") + "&schema=few&connections=20"
-    async with service(tmp_path / "data", "--store", store) as running:
-        agent = await running.connect()
-        _, endpoint = await agent.register()
-        await agent.close()
-        answers = await asyncio.gather(
-            *(sender.push(endpoint, f"{number}".encode(), ttl=600) for number in range(60))
-        )
-        assert {answer.status for answer in answers} == {201}
-        again = await running.connect(agent.uaid)
-        received: set[str] = set()
-        while len(received) < len(answers):
-            got = await again.notification()
-            received.add(got["version"])
-            await again.ack([got])
-        assert received == {answer.message_id for answer in answers}
-        await again.close()
-        few = "this node may need 20 connections, and the server has 6"
-        assert sum(few in line for line in running.output) == 1
-        reason = 'PostgreSQL has no free connection: too many connections for role "few"'
-        assert all(reason in line.replace("\\", "") for line in running.errors)
-
-
 async def test_a_push_and_its_ack_are_one_round_trip_each_and_a_push_to_be_stored_is_four(
     tmp_path: Path, sender: ApplicationServer, agents: list[UserAgent]
 ) -> None:
@@ -163,50 +132,3 @@ async def test_a_push_and_its_ack_are_one_round_trip_each_and_a_push_to_be_store
             assert await cost("pushed, delivered and acked", delivered) < 2.5
             await agent.close()
             assert await cost("pushed and stored", stored) < 4.5
-
-
-@pytest.fixture
-def replicated() -> Iterator[ReplicatedPostgres]:
-    database = ReplicatedPostgres()
-    try:
-        database.start()
-        yield database
-    finally:
-        database.remove()
-
-
-async def accepted(sender: ApplicationServer, endpoint: str) -> Answer:
-    """The answer to a push that is sent again as long as it is told to."""
-    async with asyncio.timeout(60):
-        while True:
-            answer = await sender.push(endpoint, b"x", ttl=600)
-            if answer.status != 503:
-                return answer
-            await asyncio.sleep(float(answer.headers.get("Retry-After", 0.1)))
-
-
-async def test_a_failover_that_lost_registrations_leaves_no_connected_user_without_messages(
-    tmp_path: Path,
-    sender: ApplicationServer,
-    agents: list[UserAgent],
-    replicated: ReplicatedPostgres,
-) -> None:
-    """One has moved to another node and subscribed again, another one is new."""
-    options = ("--store", f"{replicated.url}&schema=t")
-    async with service(tmp_path, *options) as one, service(tmp_path, *options) as two:
-        moved = await one.connect()
-        _, first = await moved.register()
-        await asyncio.to_thread(replicated.stop_following)
-        await moved.close()
-        agents.append(moved := await two.connect(moved.uaid))
-        _, second = await moved.register()
-        agents.append(new := await two.connect())
-        _, third = await new.register()
-        await asyncio.to_thread(replicated.primary.stop)
-        await asyncio.to_thread(replicated.standby.promote)
-        for agent, endpoint in ((moved, first), (moved, second), (new, third)):
-            answer = await accepted(sender, endpoint.replace(two.endpoint, one.endpoint))
-            got = await agent.notification()
-            assert got["version"] == answer.message_id
-            await agent.ack([got])
-        assert one.errors == []

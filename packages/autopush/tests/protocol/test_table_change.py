@@ -98,13 +98,6 @@ def test_dead_rows_of_the_old_table_are_deleted_before_the_change() -> None:
     assert page(session, dead) == [DeleteMessages([dead.row]), CHANGE]
 
 
-def test_messages_are_accepted_until_storage_is_read_to_its_end() -> None:
-    session = identified()
-    assert session.accept(message(1), None)
-    assert page(session) == []
-    assert not session.accept(message(2), None)
-
-
 @pytest.mark.parametrize("done", [True, False])
 @pytest.mark.parametrize("kind", ["register", "unregister"])
 def test_an_open_register_or_unregister_is_finished_first(kind: str, done: bool) -> None:
@@ -118,20 +111,6 @@ def test_an_open_register_or_unregister_is_finished_first(kind: str, done: bool)
         reply, change = session.on_failure(request, StoreFailure.OVERLOADED)
     assert isinstance(reply, Send)
     assert change == CHANGE
-
-
-def test_unregistering_the_channel_of_the_last_unacked_message_starts_the_change() -> None:
-    session = identified()
-    page(session, stored(1))
-    request = requested(session, "unregister", channelID=CHANNEL)
-    _, _, change = session.on_result(request, None, NOW)
-    assert change == CHANGE
-
-
-def test_a_user_with_an_old_record_is_dropped_instead() -> None:
-    session = identified(reset=True)
-    assert page(session) == [DropUser(DropReason.OLD_RECORD_VERSION), RESET]
-    assert session.state is State.CLOSED
 
 
 def test_a_user_that_has_another_connection_by_now_is_closed_here() -> None:
