@@ -16,7 +16,7 @@ from support.soak import CI, SOAK, slow_after, times
 
 GROUP, FEWER = 25, 10
 """Seeds in one test, and for a newcomer."""
-QUICK, SLOW, SOAKED = 1, 59, 40_000
+QUICK, SLOW, SOAKED = 1, 29, 40_000
 """Groups in `make test`, beyond them in `make slow`, and in all in `make soak`."""
 SEARCHED = 500
 """Seeds in which a planted bug has to be found."""
