@@ -7,7 +7,7 @@ import pytest
 
 from autopush.protocol.effects import ReadStored
 from autopush.store import UserRecord
-from autopush.store.messages import row_of
+from autopush.store.messages import PAGE, row_of
 from autopush.webpush.stored import StoredPage
 from keytables import StorageFull, Throttled, Unavailable
 from support.connection_harness import (
@@ -18,6 +18,7 @@ from support.connection_harness import (
     UAID,
     Harness,
 )
+from support.month_cluster import NOVEMBER, ONE, Cluster
 
 THROTTLED, UNAVAILABLE = Throttled("full"), Unavailable("gone")
 
@@ -382,3 +383,18 @@ async def test_two_store_failures_at_once_leave_no_unretrieved_exception(harness
     gc.collect()
     assert agent.reply()["status"] == 503
     assert unseen == []
+
+
+async def test_a_message_of_a_channel_that_is_not_subscribed_is_deleted_by_a_list_read_after_it(
+    cluster: Cluster,
+) -> None:
+    one = await cluster.add(ONE)
+    await cluster.known_user(NOVEMBER)
+    messages = [cluster.message() for _ in range(PAGE + 3)]
+    messages[-1].channel_id = OTHER
+    for message in messages:
+        await one.store.current.store(message)
+    agent = cluster.connect(one)
+    received = await cluster.receive_all(agent)
+    assert sorted(received) == sorted(message.version for message in messages[:-1])
+    assert await cluster.stored(NOVEMBER) == []

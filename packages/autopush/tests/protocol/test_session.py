@@ -338,6 +338,13 @@ def test_what_is_below_the_urgency_is_not_accepted_and_everything_else_is() -> N
     assert accepted == [False, False, True, True]
 
 
+def test_a_message_of_a_topic_is_stored_first_as_it_may_replace_one_below_the_urgency() -> None:
+    session, news = filtered("low"), message(1, topic="news", urgency="high")
+    assert not session.accept(news, None)
+    assert session.accept(news, Row(news.sort_key, None))
+    assert subscribed().accept(news, None)
+
+
 def test_storage_is_not_read_for_what_is_below_the_urgency() -> None:
     session = filtered("normal")
     assert session.check_storage("low") == ()
