@@ -835,6 +835,17 @@ def test_what_was_registered_before_a_page_is_read_is_as_the_page_says() -> None
     assert session.channels == (CHANNEL,)
 
 
+def test_what_is_registered_while_a_page_is_read_is_not_as_the_page_says() -> None:
+    session = identified(new=False)
+    register = requested(session, "register", channelID=OTHER)
+    session.on_result(register, "https://push.example/wpush/v1/token", NOW)
+    unregister = requested(session, "unregister", channelID=CHANNEL)
+    session.on_result(unregister, None, NOW)
+    page = StoredPage([stored(1, channel=OTHER), stored(2)], None, frozenset({CHANNEL}))
+    assert versions(read_pages(session, page)) == ["version-1"]
+    assert session.channels == (OTHER,)
+
+
 def test_an_old_record_is_dropped_when_its_messages_are_acked() -> None:
     session = identified(new=False, reset=True)
     read_pages(session, FIRST, StoredPage([stored(1)], None))
