@@ -6,35 +6,35 @@ from pathlib import Path
 import pytest
 
 from channelstats.commands import DONE, NOT_DONE
-from channelstats.ingest.home import Known, is_other
+from channelstats.ingest.home import WorkspaceIds, is_other
 from support.channelstats.called import Capture, called, error_lines, stored
 from support.channelstats.house import NOW
 from support.channelstats.workspace import Raw, write_zip
 
 
-def known(teams: str = "", users: str = "", channels: str = "") -> Known:
-    return Known(*(frozenset(of.split()) for of in (teams, users, channels)))
+def ids(teams: str = "", users: str = "", channels: str = "") -> WorkspaceIds:
+    return WorkspaceIds(*(frozenset(text.split()) for text in (teams, users, channels)))
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "expected"),
+    ("first", "second", "expected"),
     [
-        (known("T1", "U1", "C1"), known(), False),
-        (known("T1", "U1", "C1"), known("T1", "U2", "C2"), False),
-        (known("T1", "U1 U3", "C1"), known("T2", "U2 U3", "C1"), True),
-        (known("T1", "U1 U2 U3"), known("T2", "U2 U3"), False),
-        (known("", "U1", "C1"), known("T2", "U2", "C2"), True),
-        (known("", "U1", "C1"), known("", "U2", "C2"), True),
-        (known("", "U1", "C1"), known("", "U1", "C2"), False),
-        (known("", "U1", "C1"), known("", "U2", "C1"), False),
-        (known("", "", "C1"), known("", "U2", "C2"), False),
+        (ids("T1", "U1", "C1"), ids(), False),
+        (ids("T1", "U1", "C1"), ids("T1", "U2", "C2"), False),
+        (ids("T1", "U1 U3", "C1"), ids("T2", "U2 U3", "C1"), True),
+        (ids("T1", "U1 U2 U3"), ids("T2", "U2 U3"), False),
+        (ids("", "U1", "C1"), ids("T2", "U2", "C2"), True),
+        (ids("", "U1", "C1"), ids("", "U2", "C2"), True),
+        (ids("", "U1", "C1"), ids("", "U1", "C2"), False),
+        (ids("", "U1", "C1"), ids("", "U2", "C1"), False),
+        (ids("", "", "C1"), ids("", "U2", "C2"), False),
     ],
 )
 def test_another_workspace_is_told_by_its_teams_or_by_nothing_in_common(
-    one: Known, other: Known, expected: bool
+    first: WorkspaceIds, second: WorkspaceIds, expected: bool
 ) -> None:
-    assert is_other(one, other) is expected
-    assert is_other(other, one) is expected
+    assert is_other(first, second) is expected
+    assert is_other(second, first) is expected
 
 
 def exported(folder: Path, name: str, n: int, team: str, link: str = "") -> str:

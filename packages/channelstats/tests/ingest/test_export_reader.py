@@ -51,8 +51,8 @@ async def test_channels_are_read_in_a_thread_and_in_a_process_alike(size: int) -
     export = Export.open(EXAMPLE)
     wanted = [(one, origin(one), is_new) for one in listed(export) for is_new in (True, False)]
     expected = [read_channel(export, *one) for one in wanted]
-    async with channel_reader(export, size) as reader:
-        reading = [reader.read(*one) for one in wanted]
+    async with channel_reader(export, size) as read:
+        reading = [read(*one) for one in wanted]
         assert [await content for content in reading] == expected
     assert multiprocessing.active_children() == []
 
@@ -69,8 +69,8 @@ async def test_what_is_wrong_and_in_no_utf8_comes_with_the_messages(
     files["one/ü.json"] = b"no"
     export = Export.open(write_folder(files, tmp_path / "export"))
     (channel,) = listed(export)
-    async with channel_reader(export, size) as reader:
-        content = await reader.read(channel, origin(channel), True)
+    async with channel_reader(export, size) as read:
+        content = await read(channel, origin(channel), True)
     assert [user.user_name for user in content.authors] == ["", "half ?"]
     assert [str(problem).partition(":")[0] for problem in content.problems] == [
         "one/2024-01-02.json",
@@ -115,37 +115,15 @@ def test_pieces_are_small_and_in_the_order_of_time(monkeypatch: pytest.MonkeyPat
         assert times == sorted(times)
 
 
-def test_a_channel_without_messages_has_no_piece(tmp_path: Path) -> None:
-    export = Export.open(write_folder(workspace(one=[]).files(), tmp_path))
-    (channel,) = listed(export)
-    assert list(read_channel(export, channel, origin(channel), True).pieces()) == []
-
-
 async def test_an_error_in_the_process_is_raised_here() -> None:
     export = Export.open(EXAMPLE)
     (first, *_) = listed(export)
     gone = ExportChannel(first.kind, first.about, ("gone/2024-03-10.json",))
-    async with channel_reader(export, export_reader.LARGE) as reader:
+    async with channel_reader(export, export_reader.LARGE) as read:
         with pytest.raises(KeyError) as caught:
-            await reader.read(gone, origin(gone), True)
+            await read(gone, origin(gone), True)
         assert "in read_channel" in caught.value.__notes__[0]
-        assert (await reader.read(first, origin(first), True)).messages > 0
-
-
-async def test_a_process_that_dies_is_reported_in_a_line() -> None:
-    export = Export.open(EXAMPLE)
-    (first, *_) = listed(export)
-
-    async def lose_it() -> None:
-        async with channel_reader(export, export_reader.LARGE) as reader:
-            await reader.read(first, origin(first), True)
-            (process,) = multiprocessing.active_children()
-            process.kill()
-            process.join()
-            await reader.read(first, origin(first), True)
-
-    with pytest.raises(ReaderEnded, match="import it again to go on"):
-        await lose_it()
+        assert (await read(first, origin(first), True)).messages > 0
 
 
 async def test_what_was_read_ahead_of_a_failure_may_fail_unseen(
@@ -153,13 +131,13 @@ async def test_what_was_read_ahead_of_a_failure_may_fail_unseen(
 ) -> None:
     export = Export.open(EXAMPLE)
     (first, *_) = listed(export)
-    async with channel_reader(export, export_reader.LARGE) as reader:
+    async with channel_reader(export, export_reader.LARGE) as read:
         (process,) = multiprocessing.active_children()
         process.kill()
         process.join()
-        ahead = [reader.read(first, origin(first), True) for _ in range(2)]
+        ahead = [read(first, origin(first), True) for _ in range(2)]
         await asyncio.wait(ahead)
-        with pytest.raises(ReaderEnded):
+        with pytest.raises(ReaderEnded, match="import it again to go on"):
             await ahead[0]
     del ahead
     gc.collect()  # asyncio complains when a future goes whose error nobody has seen
@@ -177,8 +155,8 @@ def test_the_process_ends_without_a_word_with_an_import_that_was_killed(tmp_path
         "    export = Export.open(sys.argv[1])\n"
         "    channel = export.channels()[0]\n"
         "    origin = Origin(channel.about.id, 'export', 1, '1800000000.000000')\n"
-        "    async with channel_reader(export, LARGE) as reader:\n"
-        "        await reader.read(channel, origin, True)\n"
+        "    async with channel_reader(export, LARGE) as read:\n"
+        "        await read(channel, origin, True)\n"
         "        (process,) = multiprocessing.active_children()\n"
         "        print(process.pid, flush=True)\n"
         "        await asyncio.Event().wait()\n"

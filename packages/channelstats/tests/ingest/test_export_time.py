@@ -11,8 +11,6 @@ from channelstats.ingest.export_time import (
     AgeOrder,
     Evidence,
     ExportAge,
-    Hints,
-    ReadUpTo,
     is_later,
     place_among,
     read_up_to,
@@ -31,82 +29,85 @@ FRIDAY = at("2026-11-20T17:32")
 
 
 def found(**hints: object) -> tuple[str, Evidence]:
-    read = read_up_to(Hints(**{"newest": FRIDAY, **hints}), NOW, ZONE)  # type: ignore[arg-type]
+    read = read_up_to(now=NOW, zone=ZONE, **{"newest": FRIDAY, **hints})  # type: ignore[arg-type]
     return datetime.fromtimestamp(read.at, UTC).isoformat()[:16], read.evidence
 
 
-def test_a_zip_has_everything_up_to_when_its_files_were_written() -> None:
-    assert found(written=at("2026-11-23T09:14")) == ("2026-11-23T09:14", Evidence.WRITTEN)
-    assert found(written=at("2026-11-20T18:00")) == ("2026-11-20T18:00", Evidence.WRITTEN)
+SATURDAY = ("2026-11-21T00:00", Evidence.NEWEST)
+"""Where nothing tells more than the newest message."""
 
 
 @pytest.mark.parametrize(
-    "written",
+    ("written", "newest", "expected"),
     [
-        pytest.param("1980-01-01T00:00", id="no date"),
-        pytest.param("2026-11-20T17:31", id="before its newest message"),
-        pytest.param("2026-11-25T09:00", id="in the future"),
+        ("2026-11-23T09:14", FRIDAY, ("2026-11-23T09:14", Evidence.WRITTEN)),
+        ("2026-11-20T18:00", FRIDAY, ("2026-11-20T18:00", Evidence.WRITTEN)),
+        pytest.param("1980-01-01T00:00", FRIDAY, SATURDAY, id="no date"),
+        pytest.param("2026-11-20T17:31", FRIDAY, SATURDAY, id="before its newest message"),
+        pytest.param("2026-11-25T09:00", FRIDAY, SATURDAY, id="in the future"),
+        pytest.param(
+            "2026-11-23T20:00", FRIDAY, ("2026-11-23T15:00", Evidence.WRITTEN), id="another zone"
+        ),
+        pytest.param(
+            "2026-11-23T09:14",
+            at("2026-10-31T23:50"),
+            ("2026-11-01T00:00", Evidence.NEWEST),
+            id="a silence too long to be one",
+        ),
     ],
 )
-def test_a_date_that_cannot_be_is_no_hint(written: str) -> None:
-    assert found(written=at(written)) == ("2026-11-21T00:00", Evidence.NEWEST)
-
-
-def test_a_zip_of_another_time_zone_is_of_now_at_the_latest() -> None:
-    assert found(written=at("2026-11-23T20:00")) == ("2026-11-23T15:00", Evidence.WRITTEN)
-
-
-def test_a_long_silence_before_the_files_were_written_is_no_silence() -> None:
-    old = at("2026-10-31T23:50")
-    written = at("2026-11-23T09:14")
-    assert found(newest=old, written=written) == ("2026-11-01T00:00", Evidence.NEWEST)
+def test_a_zip_has_everything_up_to_when_its_files_were_written_where_that_can_be(
+    written: str, newest: int, expected: tuple[str, Evidence]
+) -> None:
+    assert found(written=at(written), newest=newest) == expected
 
 
 @pytest.mark.parametrize(
-    "name",
+    "path",
     [
         "Acme Slack export Oct 1 2026 - Nov 18 2026.zip",
         "/home/me/Acme Slack export Oct 1 2026 - Nov 18 2026 (1).zip",
         "Acme Slack export Oct 1 2026 - Nov 18 2026",
     ],
 )
-def test_the_days_that_were_chosen_are_in_the_name(name: str) -> None:
-    newest = at("2026-11-16T10:00")
-    assert found(newest=newest, name=name) == ("2026-11-19T00:00", Evidence.NAMED)
-    written = at("2026-11-23T09:14")
-    assert found(newest=newest, name=name, written=written) == ("2026-11-19T00:00", Evidence.NAMED)
-    taken_before = at("2026-11-17T09:14")
-    assert found(newest=newest, name=name, written=taken_before) == (
-        "2026-11-17T09:14",
-        Evidence.WRITTEN,
-    )
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("1970-01-01", ("2026-11-19T00:00", Evidence.NAMED)),
+        ("2026-11-23T09:14", ("2026-11-19T00:00", Evidence.NAMED)),
+        ("2026-11-17T09:14", ("2026-11-17T09:14", Evidence.WRITTEN)),
+    ],
+)
+def test_the_days_that_were_chosen_are_in_the_name(
+    path: str, written: str, expected: tuple[str, Evidence]
+) -> None:
+    assert found(newest=at("2026-11-16T10:00"), path=path, written=at(written)) == expected
 
 
-def test_a_name_that_says_how_far_it_goes_is_believed_after_a_long_silence() -> None:
-    name, old = "Acme Slack export Jan 1 2024 - Nov 22 2026.zip", at("2026-09-01T10:00")
-    written = at("2026-11-23T09:14")
-    assert found(newest=old, name=name, written=written) == ("2026-11-23T00:00", Evidence.NAMED)
-    assert found(newest=old, name=name)[0] == "2026-11-23T00:00"
+@pytest.mark.parametrize("written", ["1970-01-01", "2026-11-23T09:14"])
+def test_a_name_that_says_how_far_it_goes_is_believed_after_a_long_silence(written: str) -> None:
+    path, old = "Acme Slack export Jan 1 2024 - Nov 22 2026.zip", at("2026-09-01T10:00")
+    expected = "2026-11-23T00:00", Evidence.NAMED
+    assert found(newest=old, path=path, written=at(written)) == expected
 
 
 @pytest.mark.parametrize(
-    "name", ["export.zip", "Acme - Foo 40 2026.zip", "a - Nov 18 2025.zip", "a - Nov 45 2026.zip"]
+    "path", ["export.zip", "Acme - Foo 40 2026.zip", "a - Nov 18 2025.zip", "a - Nov 45 2026.zip"]
 )
-def test_a_name_that_says_nothing_or_nonsense_is_no_hint(name: str) -> None:
-    assert found(name=name) == ("2026-11-21T00:00", Evidence.NEWEST)
+def test_a_name_that_says_nothing_or_nonsense_is_no_hint(path: str) -> None:
+    assert found(path=path) == SATURDAY
 
 
 def test_a_file_of_a_later_day_says_that_it_was_taken_that_day() -> None:
-    assert found(newest_day=date(2026, 11, 21)) == ("2026-11-22T00:00", Evidence.NEWEST)
-    assert found(newest_day=date(2026, 11, 24)) == ("2026-11-23T15:00", Evidence.NEWEST)
-    assert found(newest_day=date(2027, 1, 1)) == ("2026-11-21T00:00", Evidence.NEWEST)
+    assert found(day_file=date(2026, 11, 21)) == ("2026-11-22T00:00", Evidence.NEWEST)
+    assert found(day_file=date(2026, 11, 24)) == ("2026-11-23T15:00", Evidence.NEWEST)
+    assert found(day_file=date(2027, 1, 1)) == SATURDAY
 
 
-def test_what_is_given_counts() -> None:
-    given = date(2026, 11, 22)
-    written = at("2026-11-20T18:00")
-    assert found(given=given, written=written) == ("2026-11-23T00:00", Evidence.GIVEN)
-    assert found(given=date(2030, 1, 1)) == ("2026-11-23T15:00", Evidence.GIVEN)
+def test_what_somebody_says_counts() -> None:
+    last_day, written = date(2026, 11, 22), at("2026-11-20T18:00")
+    assert found(last_day=last_day, written=written) == ("2026-11-23T00:00", Evidence.GIVEN)
+    assert found(last_day=date(2030, 1, 1)) == ("2026-11-23T15:00", Evidence.GIVEN)
 
 
 TIMES = st.integers(at("2020-01-01"), NOW)
@@ -114,9 +115,9 @@ TIMES = st.integers(at("2020-01-01"), NOW)
 
 @given(TIMES, st.dates(), st.integers(0, NOW * 2), st.none() | st.text(max_size=40))
 def test_it_is_never_before_the_newest_message_nor_after_now(
-    newest: int, day: date, written: int, name: str | None
+    newest: int, day: date, written: int, path: str | None
 ) -> None:
-    read: ReadUpTo = read_up_to(Hints(newest, day, written, name or ""), NOW, ZONE)
+    read = read_up_to(newest, NOW, ZONE, day_file=day, written=written, path=path or "")
     assert newest <= read.at <= NOW
 
 

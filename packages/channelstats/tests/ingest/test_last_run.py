@@ -1,15 +1,13 @@
 """Up to when everything was read, as a run that came to its end says."""
 
 import zipfile
-from collections.abc import Mapping
-from datetime import UTC, date, datetime
 from pathlib import Path
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
-from channelstats.ingest.export_import import ImportOptions
-from channelstats.ingest.sync import Part
+from channelstats.ingest.runs import SyncOptions
+from channelstats.ingest.sync import ALL, Part
 from support.channelstats.fake_slack import Fault
 from support.channelstats.house import EXAMPLE, House
 from support.channelstats.slack_house import EVERYTHING, Slack
@@ -24,21 +22,6 @@ async def test_a_folder_has_been_read_up_to_the_end_of_the_day_of_its_newest_mes
 ) -> None:
     await empty.take_in(EXAMPLE)
     assert await empty.tables.configuration.last_run() == 1_710_633_600
-
-
-async def test_a_zip_has_been_read_up_to_when_its_files_were_written(
-    empty: House, tmp_path: Path
-) -> None:
-    written = datetime(2023, 11, 18, 9, tzinfo=UTC)
-    path = write_zip(workspace(a=[said(0)]).files(), tmp_path / "a.zip", written=written)
-    await empty.take_in(path)
-    assert await empty.tables.configuration.last_run() == 1_700_298_000
-
-
-async def test_the_day_that_is_given_counts(empty: House, tmp_path: Path) -> None:
-    path = write_zip(workspace(a=[said(0)]).files(), tmp_path / "a.zip")
-    await empty.take_in(path, options=ImportOptions(until=date(2023, 11, 18)))
-    assert await empty.tables.configuration.last_run() == 1_700_352_000
 
 
 async def test_an_older_import_takes_no_week_back(empty: House, tmp_path: Path) -> None:
@@ -57,33 +40,57 @@ async def test_an_import_without_messages_reads_up_to_nowhere(empty: House, tmp_
     assert await empty.tables.configuration.last_run() == 0
 
 
-async def test_a_sync_that_ends_has_read_up_to_its_beginning(empty: House, slack: Slack) -> None:
-    slack.serve(workspace(a=[said(1)]))
-    await slack.sync(empty, now=at(3))
-    assert await empty.tables.configuration.last_run() == int(at(3))
-
-
-@pytest.mark.parametrize("error", ["missing_scope", "token_revoked"])
-async def test_a_sync_that_could_not_read_messages_has_read_up_to_nowhere(
-    empty: House, slack: Slack, error: str
-) -> None:
-    fault = Fault("error", error, method="conversations.list", times=-1)
-    slack.serve(workspace(a=[said(1)]), fault)
-    await slack.sync(empty, now=at(3))
-    assert await empty.tables.configuration.last_run() == 0
-
-
-async def test_a_sync_of_people_alone_has_read_up_to_nowhere(empty: House, slack: Slack) -> None:
-    slack.serve(workspace(a=[said(1)]))
-    await slack.sync(empty, now=at(3), parts=frozenset({Part.USERS, Part.CHANNELS}))
-    assert await empty.tables.configuration.last_run() == 0
-
-
-# ── channels that were not read ──────────────────────────────────────────────────────────────────
+# ── by the Web API ───────────────────────────────────────────────────────────────────────────────
 
 
 def failing(do: str, value: str = "", channel: str = "", **more: object) -> Fault:
     return Fault(do, value, method=HISTORY, channel=channel, times=-1, more=dict(more))
+
+
+@pytest.mark.parametrize(
+    ("faults", "choice"),
+    [
+        ((), EVERYTHING),
+        ((failing("error", "channel_not_found", "CB"),), EVERYTHING),
+        ((failing("error", "not_in_channel", "CB"),), EVERYTHING),
+        ((failing("error", "no_permission", "CB"),), EVERYTHING),
+        ((failing("error", "channel_not_found", "CMESSAGES"),), EVERYTHING),
+        ((failing("status", "500", "CB"),), replace(EVERYTHING, exclude=frozenset({"b"}))),
+    ],
+    ids=["all", "unknown", "outside", "refused", "called as a step", "left out"],
+)
+async def test_a_sync_that_read_what_it_may_and_was_to_has_read_up_to_its_beginning(
+    empty: House, slack: Slack, faults: tuple[Fault, ...], choice: SyncOptions
+) -> None:
+    slack.serve(workspace(a=[said(1)], b=[said(1)], messages=[said(1)]), *faults)
+    await slack.sync(empty, now=at(3), options=choice)
+    assert await empty.tables.configuration.last_run() == int(at(3))
+
+
+LISTED = "conversations.list"
+
+
+@pytest.mark.parametrize(
+    ("faults", "choice", "parts"),
+    [
+        ((Fault("error", "missing_scope", method=LISTED, times=-1),), EVERYTHING, ALL),
+        ((Fault("error", "token_revoked", method=LISTED, times=-1),), EVERYTHING, ALL),
+        ((), EVERYTHING, frozenset({Part.USERS, Part.CHANNELS})),
+        ((), replace(EVERYTHING, only=frozenset({"a"})), ALL),
+        ((), replace(EVERYTHING, exclude=frozenset({"a", "b"})), ALL),
+    ],
+    ids=["no scope", "no token", "people alone", "one channel", "no channel"],
+)
+async def test_a_sync_that_read_no_messages_or_some_has_read_up_to_nowhere(
+    empty: House,
+    slack: Slack,
+    faults: tuple[Fault, ...],
+    choice: SyncOptions,
+    parts: frozenset[Part],
+) -> None:
+    slack.serve(workspace(a=[said(1)], b=[said(1)]), *faults)
+    await slack.sync(empty, now=at(3), options=choice, parts=parts)
+    assert await empty.tables.configuration.last_run() == 0
 
 
 @pytest.mark.parametrize(
@@ -131,44 +138,12 @@ async def test_while_something_could_not_be_read_the_time_stays_until_a_run_has_
     assert await configuration.unread() == ""
 
 
-@pytest.mark.parametrize("code", ["channel_not_found", "not_in_channel", "no_permission"])
-async def test_what_the_token_may_not_read_does_not_keep_the_rest_from_being_read(
-    empty: House, slack: Slack, code: str
-) -> None:
-    slack.serve(workspace(a=[said(1)], b=[said(1)]), failing("error", code, channel="CB"))
-    await slack.sync(empty, now=at(3))
-    assert await empty.tables.configuration.last_run() == int(at(3))
-
-
-async def test_a_channel_that_is_called_as_a_step_is_a_channel(empty: House, slack: Slack) -> None:
-    refused = failing("error", "channel_not_found", channel="CMESSAGES")
-    slack.serve(workspace(a=[said(1)], messages=[said(1)]), refused)
-    await slack.sync(empty, now=at(3))
-    assert await empty.tables.configuration.last_run() == int(at(3))
-
-
-async def test_channels_that_are_left_out_do_not_count(empty: House, slack: Slack) -> None:
-    slack.serve(workspace(a=[said(1)], b=[said(1)]), failing("status", "500", channel="CB"))
-    choice = msgspec.structs.replace(EVERYTHING, exclude=frozenset({"b"}))
-    await slack.sync(empty, now=at(3), options=choice)
-    assert await empty.tables.configuration.last_run() == int(at(3))
-
-
-@pytest.mark.parametrize("more", [{"only": frozenset({"a"})}, {"exclude": frozenset({"a", "b"})}])
-async def test_a_sync_of_some_channels_or_none_has_read_up_to_nowhere(
-    empty: House, slack: Slack, more: Mapping[str, frozenset[str]]
-) -> None:
-    slack.serve(workspace(a=[said(1)], b=[said(1)]))
-    await slack.sync(empty, now=at(3), options=msgspec.structs.replace(EVERYTHING, **more))
-    assert await empty.tables.configuration.last_run() == 0
-
-
 async def test_a_run_that_goes_on_has_read_up_to_the_beginning_of_the_first(
     empty: House, slack: Slack
 ) -> None:
     of = workspace(a=[said(1)], b=[said(1)])
     slack.serve(of, failing("error", "token_revoked", channel="CB"))
-    choice = msgspec.structs.replace(EVERYTHING, concurrency=1)
+    choice = replace(EVERYTHING, concurrency=1)
     await slack.sync(empty, now=at(3), options=choice)
     slack.serve(of)
     await slack.sync(empty, now=at(3) + 3600, options=choice)

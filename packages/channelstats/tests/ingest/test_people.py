@@ -13,8 +13,7 @@ from channelstats.ingest.people import home_teams, most_are_of, one_id_each, peo
 from channelstats.metrics import registry
 from channelstats.metrics.query import measured
 from channelstats.metrics.volume import volume
-from channelstats.pages import queue
-from channelstats.pages.loading import ViewRequest, load
+from channelstats.pages.loading import load
 from channelstats.pages.model import Choice
 from channelstats.render.names import Directory
 from channelstats.slack.objects import GridUser, SlackUser
@@ -208,16 +207,6 @@ async def test_people_from_outside_are_no_members(
     assert {uid for uid, of in users.items() if of.is_member} == {"U1", "U2", "U3"}
 
 
-async def test_bots_and_slackbot_are_counted_among_no_members(empty: House, tmp_path: Path) -> None:
-    others: list[Raw] = [
-        {"id": "U8", "name": "app", "is_bot": True},
-        {"id": "USLACKBOT", "name": "slackbot"},
-    ]
-    await empty.take_in(export(tmp_path, [*LISTED, *others], message(1, "U1")))
-    counts = await empty.tables.configuration.counts()
-    assert (counts.active_users, counts.active_humans) == (5, 3)
-
-
 # ── on pages and in reports ──────────────────────────────────────────────────────────────────────
 
 
@@ -274,15 +263,3 @@ async def test_who_is_new_is_known_by_a_long_history_or_by_a_join_to_the_general
     assert measured(data.whole.now, registry.FIRST_TIME) == [len(found)]
     before = data.whole.before
     assert measured(before, registry.FIRST_TIME) == [0 if days_before else None]
-
-
-async def test_people_who_are_gone_are_not_to_be_welcomed(empty: House, tmp_path: Path) -> None:
-    listed = [{**LISTED[0], "deleted": True}, *LISTED[1:]]
-    messages = [message(n, f"U{n}") for n in (1, 2)]
-    old = {**message(0, "U3"), "ts": "1690000000.000000"}
-    await empty.take_in(export(tmp_path, listed, old, *messages))
-    choice = Choice(date(2023, 11, 12), date(2023, 11, 18))
-    data = await load(empty.tables, choice, Options())
-    request = ViewRequest("todo", data, choice, 1)
-    assert queue.newcomers(request)["slack_uid"].to_list() == ["U2"]
-    assert sorted(queue.first_time_posters(request)["slack_uid"]) == ["U1", "U2"]

@@ -29,27 +29,6 @@ async def take(
     return result
 
 
-async def test_a_channel_has_two_rows_that_differ_by_their_key(slack: Slack, empty: House) -> None:
-    result = await take(slack, empty, channel("C1", "one"))
-    assert (result.listed, result.memberships) == (1, 1)
-    rows = await empty.items("Channel")
-    assert sorted(rows) == ["C1", "one"]
-    assert rows["C1"] == rows["one"] | {"channel_key": "C1"}
-    assert rows["C1"] == {
-        "channel_key": "C1",
-        "friendly_name": "one",
-        "slack_cid": "C1",
-        "members": 2,
-        "created": START,
-        "is_channel": True,
-        "is_im": False,
-        "is_group": False,
-        "is_mpim": False,
-        "is_private": False,
-        "is_archived": False,
-    }
-
-
 async def test_an_archived_channel_is_stored_and_its_membership_stays(
     slack: Slack, empty: House
 ) -> None:

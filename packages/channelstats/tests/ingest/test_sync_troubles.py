@@ -7,7 +7,6 @@ import pytest
 from channelstats.ingest.runs import Event, StepProgress, SyncOptions
 from channelstats.ingest.sync import Part
 from channelstats.slack.export import Problem
-from channelstats.slack.rate_limits import AppKind
 from keytables import Item
 from support.channelstats.fake_slack import TOKEN, Fault
 from support.channelstats.house import House
@@ -81,13 +80,6 @@ async def test_troubles_that_pass_leave_no_trace(
     assert len(await rows(empty)) == 11
     assert await empty.tables.bulk.get("CONE") == f"{A},{B}"
     assert (await empty.tables.configuration.counts()).all_users == 2
-
-
-async def test_a_storm_is_waited_out_as_slack_says(slack: Slack, empty: House) -> None:
-    storm = Fault("rate", "7", method=HISTORY, times=10)
-    slack.serve(three(), storm)
-    await slack.sync(empty, now=NOW, options=ONE_BY_ONE)
-    assert slack.waits.slept == [7.0] * 10
 
 
 # ── one channel ──────────────────────────────────────────────────────────────────────────────────
@@ -336,18 +328,3 @@ async def test_a_run_interrupted_long_ago_begins_from_the_start(slack: Slack, em
     slack.serve(three())
     await interrupted(slack, empty)
     assert (await slack.sync(empty, now=NOW + 7 * 3600)).channels == 3
-
-
-# ── an unlisted app ──────────────────────────────────────────────────────────────────────────────
-
-
-async def test_an_unlisted_app_asks_once_a_minute_for_fifteen(slack: Slack, empty: House) -> None:
-    many = [said(n / 100) for n in range(40)]
-    slack.serve(workspace(one=[*many, said(0.001, B, thread=0)]), most=15)
-    result = await slack.sync(empty, now=NOW, kind=AppKind.UNLISTED)
-    assert result.ok
-    assert len(await rows(empty)) == 41
-    assert [asked["limit"] for asked in slack.calls(HISTORY)] == ["15"] * 3
-    assert [asked["limit"] for asked in slack.calls("conversations.replies")] == ["15"]
-    assert slack.waits.slept == [61.0, 61.0]
-    assert {asked["limit"] for asked in slack.calls("users.list")} == {"200"}

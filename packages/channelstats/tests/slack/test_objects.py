@@ -5,7 +5,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from channelstats.slack.objects import CHANNELS, MESSAGES, USERS, MalformedJson
+from channelstats.slack.objects import (
+    CHANNELS,
+    MESSAGES,
+    USERS,
+    MalformedJson,
+    SlackFile,
+    workspace_of,
+)
 
 
 def test_only_what_is_measured_is_read() -> None:
@@ -98,3 +105,36 @@ def test_what_is_no_array_says_why(data: bytes, reason: str) -> None:
     with pytest.raises(MalformedJson) as caught:
         MESSAGES.decode(data)
     assert str(caught.value) == reason
+
+
+@pytest.mark.parametrize(
+    ("permalink", "workspace"),
+    [
+        ("https://acme.slack.com/files/U1/F1/a.png", "acme"),
+        ("https://acme.enterprise.slack.com/files/U1/F1/a.png", "acme.enterprise"),
+        *(
+            (address, "")
+            for address in (
+                "https://evil.example/",
+                "https://acme.slack.com.evil.example/files/a",
+                "https://acme.slack.com@evil.example/files/a",
+                "https://user@acme.slack.com/files/a",
+                "https://evil.example/acme.slack.com/files/a",
+                "https://a.b.slack.com/files/a",
+                "https://-a.slack.com/b",
+                "https://slack.com/c",
+                "http://acme.slack.com/files/a",
+                "//acme.slack.com/files/a",
+                "javascript:alert(1)//https://acme.slack.com/files/a",
+                "https://acme.slack.com:8443/files/a",
+                "https://acme.slack.com",
+                "https://acme.slack.com\\.evil.example/",
+                '"><script>',
+                "",
+                None,
+            )
+        ),
+    ],
+)
+def test_a_link_leads_to_a_workspace_or_nowhere(permalink: str | None, workspace: str) -> None:
+    assert workspace_of(SlackFile(permalink=permalink)) == workspace

@@ -9,7 +9,6 @@ order they come.
     export_time      up to when it has every message, and which of two was taken later
     sync             the Web API → every table: users, channels, messages
     sync_messages    its messages, many channels at once
-    channel_reading  what the Web API says now about the messages of one channel
     accounts         Slack's list of members → when accounts were made
 
     runs             what they share: who is left out, what is reported; options and checkpoints
@@ -17,6 +16,5 @@ order they come.
     people           who is one person, and who is from outside
     rows             users, channels and messages as Slack writes them → rows
     questions        whether a message asks something
-    stop_words       words that are not counted
     merging          rows that came merged with stored ones; when those were found unchanged
 """

@@ -7,7 +7,7 @@ be understood costs itself.
 import csv
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from pathlib import Path
 from typing import Final
@@ -34,11 +34,11 @@ _DATES: Final = (
     *("%Y-%m-%d", "%Y/%m/%d", "%b %d, %Y", "%B %d, %Y", "%b %d %Y", "%B %d %Y"),
     *("%d %b %Y", "%d %B %Y"),
 )
-_ID: Final = ("User ID", "Member ID", "slackuserid", "slackuid", "uid")
+_ID: Final = ("userid", "memberid", "slackuserid", "slackuid", "uid")
 _CREATED: Final = (
-    *("Account created", "accountcreatedutc", "accountcreatedon", "datecreated", "created"),
+    *("accountcreated", "accountcreatedutc", "accountcreatedon", "datecreated", "created"),
 )
-"""Spellings of the columns."""
+"""Spellings of the columns, by their letters alone."""
 
 
 class MalformedList(Exception):  # noqa: N818
@@ -63,11 +63,11 @@ def read_accounts(path: Path, zone: ZoneInfo, today: date) -> Accounts:
     for line, uid, text in _rows(path.name, path.read_bytes()):
         day = _day(text)
         if not is_user_id(uid):
-            wrong[f"{_ID[0]}: expected an ID like U012ABCDEF"].append(line)
+            wrong["User ID: expected an ID like U012ABCDEF"].append(line)
         elif day is None:
-            wrong[f"{_CREATED[0]}: expected a date like Nov 3, 2017"].append(line)
+            wrong["Account created: expected a date like Nov 3, 2017"].append(line)
         elif not _FIRST <= day <= today:
-            wrong[f"{_CREATED[0]}: before the year 2000, or in the future"].append(line)
+            wrong["Account created: before the year 2000, or in the future"].append(line)
         else:
             at = midnight(day, zone)
             created[uid] = min(at, created.get(uid, at))
@@ -100,14 +100,16 @@ def _rows(name: str, data: bytes) -> list[tuple[int, str, str]]:
     try:
         for heading, line in enumerate(lines[:_HEADINGS], 1):
             for separator in _SEPARATORS:
-                names = list(map(_plain, next(csv.reader([line], delimiter=separator), [])))
-                uid, created = _place(names, _ID), _place(names, _CREATED)
+                cells = next(csv.reader([line], delimiter=separator), [])
+                names = [re.sub(r"[^a-z]", "", cell.lower()) for cell in cells]
+                uid = next(filter(names.__contains__, _ID), None)
+                created = next(filter(names.__contains__, _CREATED), None)
                 if uid is not None and created is not None:
-                    rows = csv.reader(lines[heading:], delimiter=separator)
+                    rows = csv.DictReader(lines[heading:], names, "", "", delimiter=separator)
                     return [
-                        (heading + rows.line_num, _cell(row, uid), _cell(row, created))
+                        (heading + rows.line_num, row[uid].strip(), row[created].strip())
                         for row in rows
-                        if any(map(str.strip, row))
+                        if any("".join(cell).strip() for cell in row.values())
                     ]
     except csv.Error as error:
         raise MalformedList(f"{name}: {error}") from None
@@ -115,18 +117,6 @@ def _rows(name: str, data: bytes) -> list[tuple[int, str, str]]:
         f"{name}: expected the columns 'User ID' and 'Account created', as in the list of members "
         "that Slack's analytics page exports"
     )
-
-
-def _place(names: Sequence[str], spellings: Iterable[str]) -> int | None:
-    return next((names.index(one) for one in map(_plain, spellings) if one in names), None)
-
-
-def _cell(row: Sequence[str], place: int) -> str:
-    return row[place].strip() if place < len(row) else ""
-
-
-def _plain(name: str) -> str:
-    return re.sub(r"[^a-z]", "", name.lower())
 
 
 def _day(text: str) -> date | None:

@@ -29,7 +29,6 @@ from channelstats.ingest.export_reader import ChannelContent, channel_reader
 from channelstats.ingest.export_time import (
     AgeOrder,
     ExportAge,
-    Hints,
     ReadUpTo,
     place_among,
     read_up_to,
@@ -64,10 +63,10 @@ from channelstats.slack.objects import SlackUser
 from channelstats.tables.directory import ids_of_people
 from channelstats.tables.exclusion import join_people
 from channelstats.tables.first_posts import FirstPostUpdater
-from channelstats.tables.items import number, text, without_empty
+from channelstats.tables.items import number, struct_of, text, without_empty
 from channelstats.tables.message_row import MessageRow
 from channelstats.tables.store import Tables
-from keytables import Clock, Item, Value
+from keytables import Clock, Item
 
 UNLISTED_FLAG: Final = "--unlisted"
 """What asks for folders that are in no list."""
@@ -255,19 +254,16 @@ class ExportImport:
         if not newest and (day := _newest_day(channels)) is not None:
             newest = min(midnight(day, zone), now)  # of its files no message can be read
         age = ExportAge.of(newest, export.written(), export.path, now)
-        noted = await configuration.get(_AGES)
-        rows = {int(at): row for at, row in noted.items() if at.isdecimal()}
-        ages = {at: _age(row) for at, row in rows.items() if isinstance(row, Mapping)}
-        for at, row in rows.items():
-            if isinstance(row, Mapping) and text(row, "of") == export.fingerprint:
-                del ages[at]
-        order = place_among(age, ages)
-        if not newest:
-            return order
-        about = {"of": export.fingerprint, **msgspec.structs.asdict(age)}
-        kept = sorted({at: rows[at] for at in ages}.items())[1 - _MOST_AGES :]
-        columns: Item = {str(at): row for at, row in kept}
-        await configuration.put(_AGES, {**columns, str(order.mark): without_empty(about)})
+        rows = {
+            int(mark): row
+            for mark, row in (await configuration.get(_AGES)).items()
+            if isinstance(row, Mapping) and text(row, "of") != export.fingerprint
+        }
+        order = place_among(age, {mark: struct_of(ExportAge, row) for mark, row in rows.items()})
+        if newest:
+            about = without_empty({"of": export.fingerprint, **msgspec.structs.asdict(age)})
+            kept: Item = {str(mark): row for mark, row in sorted(rows.items())[1 - _MOST_AGES :]}
+            await configuration.put(_AGES, {**kept, str(order.mark): about})
         return order
 
     # ── the same import again ────────────────────────────────────────────────────────────────────
@@ -303,14 +299,15 @@ class ExportImport:
 
     def _read_up_to(self, channels: list[ExportChannel]) -> ReadUpTo:
         """Up to when the export has every message of these channels."""
-        hints = Hints(
-            newest=seconds(self._result.newest),
-            newest_day=_newest_day(channels),
+        return read_up_to(
+            seconds(self._result.newest),
+            self._run.now,
+            self._tables.zone,
+            day_file=_newest_day(channels),
             written=self._export.written(),
-            name=self._export.path,
-            given=self._options.until,
+            path=self._export.path,
+            last_day=self._options.until,
         )
-        return read_up_to(hints, self._run.now, self._tables.zone)
 
     # ── users and channels ───────────────────────────────────────────────────────────────────────
 
@@ -371,14 +368,15 @@ class ExportImport:
         size = sum(map(self._export.size, channels))
         async with (
             tables.messages.loading(),
-            channel_reader(self._export, size, self._ids) as reader,
+            channel_reader(self._export, size, self._ids) as read,
         ):
             while left or reading:
                 while left and len(reading) < _READ_AHEAD:
                     channel = left.popleft()
                     cid = channel.about.id
                     is_new = is_empty or not await tables.messages.has_channel(cid)
-                    content = reader.read(channel, self._origin(channel), is_new)
+                    origin = Origin(cid, "export", self._order.mark, self._latest)
+                    content = read(channel, origin, is_new)
                     reading.append((channel, is_new, content))
                 channel, is_new, content = reading.popleft()
                 self._progress(channel, 0)
@@ -388,9 +386,6 @@ class ExportImport:
                     channel.about.id,
                     {"newest": self._result.newest, "workspaces": dict(self._workspaces)},
                 )
-
-    def _origin(self, channel: ExportChannel) -> Origin:
-        return Origin(channel.about.id, "export", self._order.mark, self._latest)
 
     async def _store(
         self, channel: ExportChannel, content: ChannelContent, *, is_new: bool
@@ -453,11 +448,6 @@ class ExportImport:
         done = self._bytes_done + int(share * self._export.size(channel))
         name, messages = channel_of(channel).name, self._result.messages
         self._run.on_event(StepProgress("messages", done, self._bytes, name, messages))
-
-
-def _age(row: Mapping[str, Value]) -> ExportAge:
-    message, written = (number(row, name) or 0 for name in ("message", "written"))
-    return ExportAge(message, written, text(row, "named"))
 
 
 def _newest_day(channels: Iterable[ExportChannel]) -> date | None:

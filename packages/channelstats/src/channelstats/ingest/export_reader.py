@@ -8,12 +8,13 @@ however that ends.
 import asyncio
 import traceback
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping
-from concurrent.futures import Executor, ThreadPoolExecutor
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager, suppress
+from functools import partial
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -60,26 +61,15 @@ class ChannelContent(msgspec.Struct, frozen=True):
             yield _decode(self.encoded.pop(0))
 
 
-class ChannelFiles(msgspec.Struct):
-    """The files of an export's channels."""
-
-    export: Export
-    people: People = EVERYBODY
-
-    def read(self, channel: ExportChannel, origin: Origin, is_new: bool) -> ChannelContent:
-        """See `ExportReader.read`."""
-        return read_channel(self.export, channel, origin, is_new, self.people)
-
-
 class ReaderProcess:
-    """`ChannelFiles` in a process of its own, which reads one channel at a time."""
+    """`read_channel` in a process of its own."""
 
     def __init__(self, path: str, limits: Limits, ids: Mapping[str, str]) -> None:
         # A pool of processes has semaphores, which outlive it if it is killed: with a warning.
         spawning = get_context("spawn")
         self._pipe, other = spawning.Pipe()
-        given = other, path, limits, ids
-        self._process = spawning.Process(target=_read_channels, args=given, daemon=True)
+        arguments = other, path, limits, ids
+        self._process = spawning.Process(target=_read_channels, args=arguments, daemon=True)
         self._process.start()
         other.close()
 
@@ -101,43 +91,40 @@ class ReaderProcess:
         self._process.join()
 
 
-class ExportReader:
-    """Reads one channel after the other, in a thread or a process of its own."""
-
-    def __init__(self, executor: Executor, files: ChannelFiles | ReaderProcess) -> None:
-        self._executor, self._files = executor, files
-
-    def read(
-        self, channel: ExportChannel, origin: Origin, is_new: bool
-    ) -> "asyncio.Future[ChannelContent]":
-        """Begin to read a channel. Where nothing of it is stored, it ``is_new``: the rows are those
-        to store, in the order of time; else they are as they are in the files.
-        """
-        loop, read = asyncio.get_running_loop(), self._files.read
-        future = loop.run_in_executor(self._executor, read, channel, origin, is_new)
-        # Channels are read ahead: once one has failed, nobody waits for those after it.
-        future.add_done_callback(lambda done: done.cancelled() or done.exception())
-        return future
+BeginReading: TypeAlias = Callable[[ExportChannel, Origin, bool], "asyncio.Future[ChannelContent]"]
+"""Begins to read a channel, after those begun before; the arguments are those of `read_channel`."""
 
 
 @asynccontextmanager
 async def channel_reader(
     export: Export, size: int, ids: Mapping[str, str] | None = None
-) -> AsyncIterator[ExportReader]:
-    """What reads channels of so many bytes in all; for ``ids`` see `ids_of_people`.
+) -> AsyncIterator[BeginReading]:
+    """What reads channels of so many bytes in all, in a thread or a process of its own; for ``ids``
+    see `ids_of_people`.
 
     :raises ReaderEnded: the process is gone
     """
     executor, closing = ThreadPoolExecutor(1), ExitStack()
-    files: ChannelFiles | ReaderProcess
+    read: Callable[[ExportChannel, Origin, bool], ChannelContent]
     if size < LARGE:
-        files = ChannelFiles(export, People(ids or {}))
+        read = partial(read_channel, export, people=People(ids or {}))
     else:
-        files = ReaderProcess(export.path, export.limits, ids or {})
-        closing.callback(files.close)
+        process = ReaderProcess(export.path, export.limits, ids or {})
+        closing.callback(process.close)
+        read = process.read
     closing.callback(executor.shutdown, cancel_futures=True)  # first, as it may be reading
+
+    def begin(
+        channel: ExportChannel, origin: Origin, is_new: bool
+    ) -> "asyncio.Future[ChannelContent]":
+        loop = asyncio.get_running_loop()
+        future = loop.run_in_executor(executor, read, channel, origin, is_new)
+        # Channels are read ahead: once one has failed, nobody waits for those after it.
+        future.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return future
+
     try:
-        yield ExportReader(executor, files)
+        yield begin
     finally:
         await asyncio.to_thread(closing.close)
 
@@ -149,7 +136,9 @@ def read_channel(
     is_new: bool,
     people: People = EVERYBODY,
 ) -> ChannelContent:
-    """Read the files of a channel; see `ExportReader.read`."""
+    """Read the files of a channel. Where nothing of it is stored, it ``is_new``: the rows are those
+    to store, in the order of time; else they are as they are in the files.
+    """
     rows: list[MessageRow] = []
     profiles: dict[str, ProfileBeside] = {}
     problems: list[Problem] = []
@@ -190,13 +179,13 @@ def _read_channels(
     become_child()
     export = Export.open(path, limits)
     export.problems()  # the process that started this one has reported them
-    files = ChannelFiles(export, People(ids))
+    people = People(ids)
     with suppress(EOFError, ConnectionError):
         while True:
-            given = pipe.recv()
+            channel, origin, is_new = pipe.recv()
             content, failure = None, None
             try:
-                content = files.read(*given)
+                content = read_channel(export, channel, origin, is_new, people)
             except Exception as error:  # noqa: BLE001 - it is raised where the channel was asked for
                 error.add_note(traceback.format_exc())
                 failure = error

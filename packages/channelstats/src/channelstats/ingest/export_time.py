@@ -28,7 +28,6 @@ _NAMED: Final = re.compile(r" - ([A-Z][a-z]{2} \d{1,2} \d{4})(?: ?\(\d+\))?(?:\.
 """How the names end that Slack gives to exports: `Acme Slack export Jan 1 2024 - Nov 4 2024.zip`;
 browsers append ` (1)`."""
 
-
 _WRITING: Final = 3600
 """Seconds that it may take to write the files of an export."""
 
@@ -49,36 +48,43 @@ class ReadUpTo(msgspec.Struct, frozen=True):
     evidence: Evidence
 
 
-class Hints(msgspec.Struct, frozen=True):
-    """``newest`` is the time of the newest message, ``newest_day`` the date of the newest file of a
-    day, ``written`` the time of the newest file, 0 where that is not known; ``given`` is the last
-    day that the export covers, as somebody says who knows.
+def read_up_to(
+    newest: int,
+    now: int,
+    zone: ZoneInfo,
+    *,
+    day_file: date | None = None,
+    written: int = 0,
+    path: str = "",
+    last_day: date | None = None,
+) -> ReadUpTo:
+    """Up to when an export has every message; never a time after ``now``. Its hints: the time of
+    the ``newest`` message, the newest date that a file is called by, when its files were
+    ``written`` (0: not known), its ``path``; and its ``last_day``, where somebody says it who
+    knows.
     """
-
-    newest: int
-    newest_day: date | None = None
-    written: int = 0
-    name: str = ""
-    given: date | None = None
-
-
-def read_up_to(hints: Hints, now: int, zone: ZoneInfo) -> ReadUpTo:
-    """Up to when an export has every message; never a time after ``now``."""
-    if hints.given is not None:
-        return ReadUpTo(min(_end(hints.given, zone), now), Evidence.GIVEN)
-    newest_day = date_at(hints.newest, zone)
-    if hints.newest_day is not None and hints.newest_day - newest_day <= _LONGEST_SILENCE:
-        newest_day = max(newest_day, hints.newest_day)
-    named = _named_day(hints.name)
+    if last_day is not None:
+        return ReadUpTo(min(_end(last_day, zone), now), Evidence.GIVEN)
+    newest_day = date_at(newest, zone)
+    if day_file is not None and day_file - newest_day <= _LONGEST_SILENCE:
+        newest_day = max(newest_day, day_file)
+    named = _named_day(path)
     end = now if named is None else min(now, _end(named, zone))
-    # The time zone of a zip is not known, so its files may seem to be of tomorrow.
-    is_known = hints.newest <= hints.written <= now + DAY.total_seconds()
-    if is_known and (named or hints.written - hints.newest <= _LONGEST_SILENCE.total_seconds()):
-        said = Evidence.NAMED if end < min(hints.written, now) else Evidence.WRITTEN
-        return ReadUpTo(max(min(hints.written, end), hints.newest), said)
+    if _is_possible(newest, written, now) and (
+        named or written - newest <= _LONGEST_SILENCE.total_seconds()
+    ):
+        evidence = Evidence.NAMED if end < min(written, now) else Evidence.WRITTEN
+        return ReadUpTo(max(min(written, end), newest), evidence)
     if named and named >= newest_day:
         return ReadUpTo(end, Evidence.NAMED)
     return ReadUpTo(min(_end(newest_day, zone), now), Evidence.NEWEST)
+
+
+def _is_possible(newest: int, written: int, now: int) -> bool:
+    """Whether files may have been written then. The time zone of a zip is not known, so they may
+    seem to be of tomorrow.
+    """
+    return newest <= written <= now + DAY.total_seconds()
 
 
 def _end(day: date, zone: ZoneInfo) -> int:
@@ -108,9 +114,8 @@ class ExportAge(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, message: int, written: int, path: str, now: int) -> "ExportAge":
-        is_known = message <= written <= now + DAY.total_seconds()
-        named = _named_day(path)
-        return cls(message, written if is_known else 0, named.isoformat() if named else "")
+        written = written if _is_possible(message, written, now) else 0
+        return cls(message, written, str(_named_day(path) or ""))
 
 
 def is_later(age: ExportAge, other: ExportAge) -> bool | None:
@@ -148,9 +153,6 @@ def place_among(age: ExportAge, others: Mapping[int, ExportAge]) -> AgeOrder:
     mark = age.message
     while mark in others:
         mark += 1
-    later = {mark_of: is_later(age, other) for mark_of, other in others.items()}
-    worth = {
-        mark_of: mark if is_it is None else mark - 1 if is_it else mark + 1
-        for mark_of, is_it in later.items()
-    }
+    later = {other: is_later(age, its_age) for other, its_age in others.items()}
+    worth = {other: mark + {True: -1, False: 1, None: 0}[late] for other, late in later.items()}
     return AgeOrder(mark, worth, None not in later.values())

@@ -57,7 +57,7 @@ def grids_of(users: Iterable[SlackUser]) -> frozenset[str]:
     )
 
 
-class Known(msgspec.Struct, frozen=True):
+class WorkspaceIds(msgspec.Struct, frozen=True):
     """What tells one workspace from another: IDs."""
 
     teams: frozenset[str]
@@ -65,13 +65,13 @@ class Known(msgspec.Struct, frozen=True):
     channels: frozenset[str]
 
 
-def is_other(one: Known, other: Known) -> bool:
+def is_other(first: WorkspaceIds, second: WorkspaceIds) -> bool:
     """Whether these are two workspaces, as far as anything tells."""
-    users, channels = one.users & other.users, one.channels & other.channels
-    if one.teams and other.teams:
-        most = min(len(one.users), len(other.users))
-        return one.teams.isdisjoint(other.teams) and 2 * len(users) <= most
-    return bool(one.users and other.users) and not users and not channels
+    users, channels = first.users & second.users, first.channels & second.channels
+    if first.teams and second.teams:
+        most = min(len(first.users), len(second.users))
+        return first.teams.isdisjoint(second.teams) and 2 * len(users) <= most
+    return bool(first.users and second.users) and not users and not channels
 
 
 async def check_home(
@@ -86,13 +86,13 @@ async def check_home(
     stored = await Home.load(configuration)
     listed = (await tables.users.all()).items()
     guests = {uid for uid, user in listed if user.is_stranger or user.unlisted} | {SLACKBOT}
-    here = Known(
+    ids = WorkspaceIds(home.teams, frozenset(users) - guests, frozenset(channels))
+    stored_ids = WorkspaceIds(
         stored.teams,
-        frozenset(one for uid, user in listed if uid not in guests for one in user.ids),
+        frozenset(known for uid, user in listed if uid not in guests for known in user.ids),
         frozenset(await tables.channels.all()),
     )
-    came = Known(home.teams, frozenset(users) - guests, frozenset(channels))
-    if is_other(came, here):
+    if is_other(ids, stored_ids):
         slack = await configuration.slack_name()
         name = f"{slack}.slack.com" if slack else str(stored) or "another one"
         raise OtherWorkspace(

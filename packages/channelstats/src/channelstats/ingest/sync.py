@@ -10,9 +10,9 @@ membership is replaced by a later one, never by an empty one; a number of member
 not give is not logged.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from enum import StrEnum
-from typing import Final
+from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 
@@ -36,7 +36,7 @@ from channelstats.ingest.sync_messages import MessageSync
 from channelstats.slack.errors import MissingScope, NoAnswer, SlackError, TokenRefused
 from channelstats.slack.export import left_out
 from channelstats.slack.objects import ListedChannel, SlackUser, int_of
-from channelstats.slack.web_api import WebApi
+from channelstats.slack.web_api import ListingPage, WebApi
 from channelstats.tables import Tables
 from channelstats.tables.directory import Channel, User, ids_of_people
 from channelstats.tables.exclusion import join_people
@@ -55,6 +55,8 @@ class Part(StrEnum):
 
 
 ALL: Final = frozenset(Part)
+IsId: TypeAlias = Callable[[object], bool]
+Listed = TypeVar("Listed", SlackUser, ListedChannel)
 _OF_CHANNELS: Final = frozenset({Part.CHANNELS, Part.MESSAGES})
 
 
@@ -111,28 +113,34 @@ class Sync:
 
     # ── users ────────────────────────────────────────────────────────────────────────────────────
 
-    async def _list_users(self) -> dict[str, User]:
-        listed: dict[str, SlackUser] = {}
+    async def _list(
+        self, place: str, kind: str, pages: AsyncIterator[ListingPage[Listed]], is_id: IsId
+    ) -> dict[str, Listed]:
+        """The users or channels of a list by their IDs; what has none is reported."""
+        listed: dict[str, Listed] = {}
         broken: list[str] = []
-        async for page in self._run.api.users():
+        async for page in pages:
             broken += page.broken
-            for user in page.items:
-                if is_user_id(user.id):
-                    listed[user.id] = user
+            for item in page.items:
+                if is_id(item.id):
+                    listed[item.id] = item
                 else:
-                    broken.append(f"{user.id[:20]!r} is not the ID of a user")
-        self._run.report(left_out(USERS_PLACE, broken))
-        stored = await self._run.tables.users.all()
-        await self._check_home(listed.values())
-        people = people_of(listed.values(), stored, home_teams(listed.values()))
+                    broken.append(f"{item.id[:20]!r} is not the ID of a {kind}")
+        self._run.report(left_out(place, broken))
+        return listed
+
+    async def _list_users(self) -> dict[str, User]:
+        pages = self._run.api.users()
+        listed = (await self._list(USERS_PLACE, "user", pages, is_user_id)).values()
+        await self._check_home(listed)
+        people = people_of(listed, await self._run.tables.users.all(), home_teams(listed))
         return {user.slack_uid: user for user in people}
 
     async def _check_home(self, users: Collection[SlackUser]) -> None:
         """:raises OtherWorkspace: what is stored is of another one"""
-        teams = grids_of(users) or home_teams(users)
-        listed = (user.id for user in users if not user.is_stranger)
-        home = Home(teams, "of the token")
-        await check_home(self._run.tables, home, listed, ())
+        home = Home(grids_of(users) or home_teams(users), "of the token")
+        members = (user.id for user in users if not user.is_stranger)
+        await check_home(self._run.tables, home, members, ())
 
     async def _read_users(self) -> None:
         """Store the users, but for those who are left out: they are only counted."""
@@ -179,22 +187,14 @@ class Sync:
     async def _list_channels(self) -> None:
         """Find the channels that are wanted."""
         run, options = self._run, self._run.options
-        channels: dict[str, ListedChannel] = {}
         names = {channel.name for channel in (await run.tables.channels.all()).values()}
-        broken: list[str] = []
-        async for page in run.api.channels(private=options.include_private):
-            broken += page.broken
-            for channel in page.items:
-                names.add(channel.name or "")
-                if not is_channel_id(channel.id):
-                    broken.append(f"{channel.id[:20]!r} is not the ID of a channel")
-                elif options.wants(channel):
-                    channels[channel.id] = channel
-        run.report(left_out(CHANNELS_PLACE, broken))
+        pages = run.api.channels(private=options.include_private)
+        every = await self._list(CHANNELS_PLACE, "channel", pages, is_channel_id)
+        names |= {channel.name or "" for channel in every.values()}
         run.check_channels(options.exclude, names, private=options.include_private)
-        self._listed = [channel for _, channel in sorted(channels.items())]
-        known = {key for one in self._listed for key in (one.id, one.name)}
-        for name in sorted(options.only - known):
+        self._listed = [every[cid] for cid in sorted(every) if options.wants(every[cid])]
+        keys = {key for channel in self._listed for key in (channel.id, channel.name)}
+        for name in sorted(options.only - keys):
             run.fail(name, "no channel is called so, or it is private, or hidden")
 
     async def _read_channels(self) -> None:

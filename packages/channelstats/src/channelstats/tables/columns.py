@@ -17,7 +17,6 @@ are read from rows.
 import asyncio
 import hashlib
 import io
-import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -26,7 +25,7 @@ from typing import IO, Final
 
 import polars as pl
 
-from channelstats.tables.kept_files import PART, erase, write_file
+from channelstats.tables.kept_files import PART, erase, files_in, write_file
 from channelstats.tables.message_row import REACTION_USERS
 from keytables import Item
 from keytables.stores import SqliteUrl, parse_store
@@ -277,24 +276,20 @@ class DayFiles:
     def _remove(
         self, is_gone: Callable[[str, str | None], bool], but: Collection[Path] = ()
     ) -> list[Path]:
-        gone = [
+        return [
             path
             for path, day, version in self._files()
-            if path not in but and is_gone(day, version)
+            if path not in but and is_gone(day, version) and not erase(path)
         ]
-        return [path for path in gone if not erase(path)]
 
     def _files(self) -> list[tuple[Path, str, str | None]]:
         """The files that were made here, with date and version; of unfinished ones without."""
-        folder, files = self._folder, list[tuple[Path, str, str | None]]()
-        if folder is None:
-            return files
-        with suppress(OSError):  # there is none yet
-            for name in os.listdir(folder):
-                if match := _NAME.fullmatch(name):
-                    files.append((folder / name, match[1], match[2]))
-                elif name.startswith(PART):
-                    files.append((folder / name, "", None))
+        files = list[tuple[Path, str, str | None]]()
+        for path in files_in(self._folder):
+            if match := _NAME.fullmatch(path.name):
+                files.append((path, match[1], match[2]))
+            elif path.name.startswith(PART):
+                files.append((path, "", None))
         return files
 
 

@@ -121,9 +121,9 @@ class Configuration:
         """Store the names of all channels and of those not archived, sorted; more than a row holds
         are not stored at all, rather than some of them.
         """
-        known = sorted((channel.friendly_name, channel.is_archived) for channel in channels)
-        names = [name for name, _ in known if name]
-        active = [name for name, archived in known if name and not archived]
+        ordered = sorted((channel.friendly_name, channel.is_archived) for channel in channels)
+        names = [name for name, _ in ordered if name]
+        active = [name for name, archived in ordered if name and not archived]
         for key, listed in (("channel_names", names), ("active_channel_names", active)):
             joined = "#".join(listed)
             fits = len(joined.encode()) <= LIMIT

@@ -161,12 +161,11 @@ class Channels:
 
     async def all(self) -> dict[str, Channel]:
         """The channels by ID."""
-        return {key: one for key, one in (await self.rows()).items() if key == one.slack_cid}
-
-    async def rows(self) -> dict[str, Channel]:
-        """Every row by its key: an ID, a name or a previous name."""
-        items = [item async for item in every_item(self._table)]
-        return {text(item, "channel_key"): struct_of(Channel, item) for item in items}
+        return {
+            text(item, "slack_cid"): struct_of(Channel, item)
+            async for item in every_item(self._table)
+            if item.get("channel_key") == item.get("slack_cid")
+        }
 
     async def put(self, channels: Iterable[Channel]) -> None:
         """Store channels, under the ID and under the name. Of one name the last wins."""

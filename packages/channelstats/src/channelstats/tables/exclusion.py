@@ -74,80 +74,64 @@ def row_without(row: MessageRow, is_excluded: Callable[[str], bool]) -> MessageR
     """The row without those who are excluded, or the same one; None when it is theirs."""
     if row.slack_uid and is_excluded(row.slack_uid):
         return None
-    lists = f"{row.mentions} {row.reactions} {row.replies} {row.bot_replies}"
-    ids = set(_ID.findall(f"{lists} {row.parent_user_id} {row.room} {row.files}"))
-    if not any(map(is_excluded, ids)):
+    if not any(map(is_excluded, _people_in(row))):
         return row
-
-    def left(people: Iterable[str]) -> list[str]:
-        return [uid for uid in people if not is_excluded(uid)]
-
-    reactions = decode_reactions(row.reactions)
-    left_reactions = [Reaction(name, tuple(left(users))) for name, users in reactions]
-    replies, bot_replies = (
-        [reply for reply in decode_replies(text) if not is_excluded(reply.user)]
-        for text in (row.replies, row.bot_replies)
-    )
-    gone_replies = len(decode_replies(row.replies)) - len(replies)
-    gone_reactions = _users(reactions) - _users(left_reactions)
-    room, files = orjson.loads(row.room or "{}"), orjson.loads(row.files or "[]")
-    if room:
-        room["participant_history"] = left(room.get("participant_history", ()))
-    for file in files:
-        if is_excluded(file.get("user", "")):
-            file.pop("user", None)
-    return msgspec.structs.replace(
-        row,
-        mentions=encode_mentions(left(decode_mentions(row.mentions))),
-        reactions=encode_reactions(reaction for reaction in left_reactions if reaction.users),
-        reaction_count=max(row.reaction_count - gone_reactions, 0),
-        parent_user_id="".join(left([row.parent_user_id])),
-        replies=encode_replies(replies),
-        bot_replies=encode_replies(bot_replies),
-        reply_count=max(row.reply_count - gone_replies, 0),
-        room=encode_json(room),
-        files=encode_json(files),
-    )
-
-
-def _users(reactions: list[Reaction]) -> int:
-    return sum(len(reaction.users) for reaction in reactions)
+    return with_other_people(row, lambda uid: "" if is_excluded(uid) else uid)
 
 
 def row_of_people(row: MessageRow, ids: Mapping[str, str]) -> MessageRow:
     """The row with the ID that stands for each person with several (see `ids_of_people`), or the
     same one.
     """
-    lists = f"{row.slack_uid} {row.mentions} {row.reactions} {row.replies} {row.bot_replies}"
-    named = set(_ID.findall(f"{lists} {row.parent_user_id} {row.room} {row.files}"))
+    named = {row.slack_uid, *_people_in(row)}
     return row if named.isdisjoint(ids) else with_other_people(row, lambda uid: ids.get(uid, uid))
 
 
-def with_other_people(row: MessageRow, one: Callable[[str], str]) -> MessageRow:
-    """The row with another ID, or the same one, for each of a person."""
-    author = one(row.slack_uid)
-    replies, bot_replies = (
-        encode_replies(Reply(one(user), ts) for user, ts in decode_replies(text))
-        for text in (row.replies, row.bot_replies)
+def _people_in(row: MessageRow) -> set[str]:
+    """The IDs of everybody whom a row names, but for its author."""
+    lists = f"{row.mentions} {row.reactions} {row.replies} {row.bot_replies}"
+    return set(_ID.findall(f"{lists} {row.parent_user_id} {row.room} {row.files}"))
+
+
+def with_other_people(row: MessageRow, id_of: Callable[[str], str]) -> MessageRow:
+    """The row with another ID, or the same one, for each of a person; without those who get none,
+    whose reactions and replies are no longer counted.
+    """
+    author = id_of(row.slack_uid)
+    reactions, replies = decode_reactions(row.reactions), decode_replies(row.replies)
+    gone_reactions = sum(not id_of(uid) for reaction in reactions for uid in reaction.users)
+    left_replies, left_bot_replies = (
+        [Reply(uid, reply.ts) for reply in some if (uid := id_of(reply.user))]
+        for some in (replies, decode_replies(row.bot_replies))
+    )
+    left_reactions = (
+        Reaction(name, users)
+        for name, everybody in reactions
+        if (users := tuple(distinct(filter(None, map(id_of, everybody))))) or not everybody
+    )
+    mentions = (
+        uid
+        for mentioned in decode_mentions(row.mentions)
+        # Whoever mentions another ID of their own mentions nobody.
+        if (uid := id_of(mentioned)) and (uid != author or mentioned == row.slack_uid)
     )
     room, files = orjson.loads(row.room or "{}"), orjson.loads(row.files or "[]")
     if room:
-        room["participant_history"] = distinct(map(one, room.get("participant_history", ())))
+        took_part = map(id_of, room.get("participant_history", ()))
+        room["participant_history"] = distinct(filter(None, took_part))
     for file in files:
-        file |= {"user": one(file["user"])} if "user" in file else {}
+        if uid := id_of(file.pop("user", "")):
+            file["user"] = uid
     return msgspec.structs.replace(
         row,
         slack_uid=author,
-        mentions=encode_mentions(
-            uid for uid in map(one, decode_mentions(row.mentions)) if uid != author
-        ),
-        reactions=encode_reactions(
-            Reaction(name, tuple(distinct(map(one, users))))
-            for name, users in decode_reactions(row.reactions)
-        ),
-        parent_user_id=one(row.parent_user_id),
-        replies=replies,
-        bot_replies=bot_replies,
+        mentions=encode_mentions(mentions),
+        reactions=encode_reactions(left_reactions),
+        reaction_count=max(row.reaction_count - gone_reactions, 0),
+        parent_user_id=id_of(row.parent_user_id),
+        replies=encode_replies(left_replies),
+        bot_replies=encode_replies(left_bot_replies),
+        reply_count=max(row.reply_count - (len(replies) - len(left_replies)), 0),
         room=encode_json(room),
         files=encode_json(files),
     )
@@ -302,19 +286,10 @@ async def forget_person(
     if dry_run:
         return
     files = await tables.messages.close_days()
-    for cid in filter(is_channel_id, await tables.bulk.names()):
-        members = (await tables.bulk.get(cid) or "").split(",")
-        if not ids.isdisjoint(members):
-            text = ",".join(member for member in members if member not in ids)
-            await (tables.bulk.put(cid, text) if text else tables.bulk.delete(cid))
-    for one in sorted(ids):
-        await tables.users.delete(one)
-        await tables.users_created.delete(one)
-        await tables.user_hash.remove(one)
-        await tables.sent.forget(one)
-        await tables.marks.forget(one)
-    await tables.first_posts.delete(ids)
-    await tables.reports.clear()
+    for other_id in sorted(ids):
+        await tables.sent.forget(other_id)
+        await tables.marks.forget(other_id)
+    await _remove_people(tables, dict.fromkeys(ids, ""))
     yield msgspec.structs.replace(done, files=tuple(files))
 
 
@@ -325,20 +300,28 @@ async def join_people(tables: Tables, ids: Mapping[str, str]) -> None:
     async for rows in tables.messages.pages():
         joined = ((row, row_of_people(row, ids)) for row in rows)
         await tables.messages.write(after for row, after in joined if after is not row)
-    for cid in filter(is_channel_id, await tables.bulk.names()):
-        members = (await tables.bulk.get(cid) or "").split(",")
-        if not ids.keys().isdisjoint(members):
-            await tables.bulk.put(cid, ",".join(distinct(ids.get(uid, uid) for uid in members)))
     created = await tables.users_created.all()
     await tables.users_created.add(
         (uid, created[other]) for other, uid in ids.items() if other in created
     )
-    for other in sorted(ids):
-        await tables.users.delete(other)
-        await tables.users_created.delete(other)
-        await tables.user_hash.remove(other)
-    await tables.first_posts.delete(ids)
+    await _remove_people(tables, ids)
     await tables.configuration.put_first_posts_counting("")
+
+
+async def _remove_people(tables: Tables, ids: Mapping[str, str]) -> None:
+    """Remove what is stored beside messages under these IDs, and all reports; in lists of members
+    each gives way to the other ID of the person, or to none ("").
+    """
+    for cid in filter(is_channel_id, await tables.bulk.names()):
+        members = (await tables.bulk.get(cid) or "").split(",")
+        if not ids.keys().isdisjoint(members):
+            text = ",".join(filter(None, distinct(ids.get(uid, uid) for uid in members)))
+            await (tables.bulk.put(cid, text) if text else tables.bulk.delete(cid))
+    for removed in sorted(ids):
+        await tables.users.delete(removed)
+        await tables.users_created.delete(removed)
+        await tables.user_hash.remove(removed)
+    await tables.first_posts.delete(ids)
     await tables.reports.clear()
 
 

@@ -31,9 +31,9 @@ def write_file(folder: Path, name: str, content: bytes) -> Path:
 
     :raises OSError: it is not written
     """
-    missing = [one for one in (folder, *folder.parents) if not one.exists()]
-    for one in reversed(missing):
-        one.mkdir(0o700, exist_ok=True)
+    missing = [above for above in (folder, *folder.parents) if not above.exists()]
+    for above in reversed(missing):
+        above.mkdir(0o700, exist_ok=True)
     part = folder / f"{PART}{os.urandom(4).hex()}"
     try:
         with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as to:
@@ -54,6 +54,15 @@ def erase(path: Path) -> bool:
         path.unlink(missing_ok=True)
         is_erased = True
     return is_erased
+
+
+def files_in(folder: Path | None) -> list[Path]:
+    """What is in a folder, if there is one."""
+    names = list[str]()
+    if folder is not None:
+        with suppress(OSError):  # there is none yet
+            names = os.listdir(folder)
+    return [Path(folder or "", name) for name in names]
 
 
 class PageFiles:
@@ -88,12 +97,12 @@ class PageFiles:
         def put(path: Path) -> None:
             with suppress(OSError):  # it is kept for speed alone
                 write_file(path.parent, path.name, _digest(path.name, content) + content)
-            files = {path_kept: path_kept.stat() for path_kept in self._files()}
-            size = sum(stat.st_size for stat in files.values())
-            for oldest in sorted(files, key=lambda path_kept: files[path_kept].st_mtime_ns):
+            stats = {kept: kept.stat() for kept in self._files()}
+            size = sum(stat.st_size for stat in stats.values())
+            for oldest in sorted(stats, key=lambda kept: stats[kept].st_mtime_ns):
                 if size <= self._most:
                     break
-                size -= files[oldest].st_size
+                size -= stats[oldest].st_size
                 erase(oldest)
 
         await asyncio.to_thread(put, path)
@@ -116,13 +125,8 @@ class PageFiles:
 
     def _files(self) -> list[Path]:
         """The files that were made here, whole and unfinished ones."""
-        names = list[str]()
-        if self._folder is None:
-            return []
-        with suppress(OSError):  # there is none yet
-            names = os.listdir(self._folder)
-        made = (name for name in names if name.endswith(_SUFFIX) or name.startswith(PART))
-        return [self._folder / name for name in made]
+        files = files_in(self._folder)
+        return [path for path in files if path.suffix == _SUFFIX or path.name.startswith(PART)]
 
     def _path(self, state: str, key: str) -> Path | None:
         return None if self._folder is None else self._folder / f"{state}-{key}{_SUFFIX}"
