@@ -3,10 +3,10 @@
 Most questions are answered in the channel and not in a thread, by the next who writes, and often
 nobody is named. So a question is followed through the messages of its channel outside threads.
 
-    answered  somebody else named the asker, or wrote next and soon, or as one answers after a night,
-              or said yes or no; whom the asker had named wrote; the asker talked on with who wrote
-              next, thanked, or said that it works; somebody replied in the thread of what the asker
-              wrote just before or after
+    answered  somebody else named the asker, or wrote next and soon, or as one answers after a
+              night, or said yes or no; whom the asker had named wrote; the asker talked on with who
+              wrote next, thanked, or said that it works; somebody replied in the thread of what the
+              asker wrote just before or after
     aside     it is part of a talk: a question back to somebody who asked, or `really?`
     maybe     somebody wrote next, but late or not as one answers; or asked back and got no answer
     open      nobody did any of that

@@ -112,13 +112,7 @@ MESSAGES: Final = _metric(
     "messages",
     listed="messages/",
 )
-WORDS: Final = _metric(
-    "words",
-    "Words",
-    "Words in these messages.",
-    "words",
-    listed="messages/",
-)
+WORDS: Final = _metric("words", "Words", "Words in these messages.", "words", listed="messages/")
 _column(
     "posters",
     about="People who wrote at least one message.",
@@ -224,12 +218,7 @@ CHANNELS: Final = _metric(
 )
 # Of everybody the channels they write in, summed up: beside a person stands the mean of it.
 PLACES: Final = _metric(
-    "places",
-    CHANNELS.title,
-    CHANNELS.about,
-    "places",
-    key="channels",
-    listed="channels/channels",
+    "places", CHANNELS.title, CHANNELS.about, "places", key="channels", listed="channels/channels"
 )
 LARGEST: Final = _metric(
     "largest",
@@ -274,9 +263,7 @@ _column("channel_words", "Channel's words", "Words that everybody wrote in the c
 _column("new", about="Created in this period.", kind=Kind.TEXT)
 _column("private", about="Only its members can read it.", kind=Kind.TEXT)
 _column(
-    "members",
-    about="Members when the list of channels was last read.",
-    listed="channel/members",
+    "members", about="Members when the list of channels was last read.", listed="channel/members"
 )
 MEMBERS_AT_END: Final = _column(
     "members_at_end",
@@ -290,11 +277,7 @@ CHANNELS_JOINED: Final = _column(
     "channels_joined", about="Channels that they joined in this period."
 )
 FILES: Final = _metric(
-    "files",
-    "Files",
-    "Files posted with these messages.",
-    "files",
-    listed="messages/files",
+    "files", "Files", "Files posted with these messages.", "files", listed="messages/files"
 )
 JOINS: Final = _metric(
     "joins",
@@ -434,11 +417,7 @@ ANSWERS: Final = _metric(
     listed="messages/answers",
 )
 ANSWERS_GIVEN: Final = _metric(
-    "answers_given",
-    ANSWERS.title,
-    ANSWERS.about,
-    "answers_given",
-    listed="messages/given",
+    "answers_given", ANSWERS.title, ANSWERS.about, "answers_given", listed="messages/given"
 )
 
 # ── reactions ─────────────────────────────────────────────────────────────────────────────────────
@@ -508,11 +487,7 @@ DIFFERENT_EMOJI: Final = _metric(
 )
 # Of each person the different emoji they get, summed up: beside one stands the mean of it.
 DIFFERENT_EMOJI_EACH: Final = _metric(
-    "different_emoji_each",
-    DIFFERENT_EMOJI.title,
-    DIFFERENT_EMOJI.about,
-    "emoji_each",
-    key="emoji",
+    "different_emoji_each", DIFFERENT_EMOJI.title, DIFFERENT_EMOJI.about, "emoji_each", key="emoji"
 )
 TIMES_USED: Final = _column(
     "times_used",
@@ -752,9 +727,7 @@ NEW_IN_WEEK: Final = _column(
     listed="newcomers/first_time",
 )
 RETURNING: Final = _column(
-    "returning",
-    about="Posted in this week, not in the week before, but earlier.",
-    listed="group/",
+    "returning", about="Posted in this week, not in the week before, but earlier.", listed="group/"
 )
 LAPSED: Final = _column(
     "lapsed", about="Posted in the week before, but not in this week.", listed="todo/lapsed"
@@ -801,10 +774,7 @@ _column(
     listed="group/",
 )
 _column(
-    "posted",
-    "Of them posted",
-    "Of these, those who have written a message since.",
-    listed="group/",
+    "posted", "Of them posted", "Of these, those who have written a message since.", listed="group/"
 )
 OF_THEM_ANSWERED: Final = _column(
     "of_them_answered",

@@ -131,7 +131,7 @@ class Visit(msgspec.Struct, frozen=True):
     lines: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
-class Place(StrEnum):
+class Slot(StrEnum):
     """How wide a card is where there is room: as the page, half of that, most of it, the rest."""
 
     FULL = ""
@@ -140,7 +140,7 @@ class Place(StrEnum):
     SIDE = "aside"
 
 
-_WIDTHS: Final = {Place.HALF: HALF, Place.MAIN: MAIN}
+_WIDTHS: Final = {Slot.HALF: HALF, Slot.MAIN: MAIN}
 
 
 class Card(msgspec.Struct, frozen=True):
@@ -149,7 +149,7 @@ class Card(msgspec.Struct, frozen=True):
     title: str
     chart: Chart | None
     tables: tuple[Table, ...]
-    place: Place
+    place: Slot
     empty: str
     folded: bool = True
 
@@ -379,7 +379,7 @@ class ViewContext:
         rows = chart.values if isinstance(chart, Heat) else [of.values for of in chart.series]
         return not any(value for row in rows for value in row)
 
-    def draw(self, chart: Chart, place: Place) -> Markup:
+    def draw(self, chart: Chart, place: Slot) -> Markup:
         if isinstance(chart, SeriesChart):
             named = (self._directory.called(of.title, chart.series_kind) for of in chart.series)
             pairs = zip(chart.series, named, strict=True)
@@ -508,11 +508,11 @@ def _span(first: date, last: date) -> str:
 def _card(section: Section) -> Card:
     chart, tables = section.chart, section.tables
     if chart is not None:
-        place = Place.HALF if _is_small(chart) else Place.FULL
+        place = Slot.HALF if _is_small(chart) else Slot.FULL
         return Card(section.title, chart, tables, place, section.empty)
     is_narrow = all(len(table.columns) <= _SMALL_TABLE for table in tables)
     is_folded = any(map(_is_series, tables))
-    place = Place.HALF if is_narrow else Place.FULL
+    place = Slot.HALF if is_narrow else Slot.FULL
     return Card(section.title, None, tables, place, section.empty, is_folded)
 
 
@@ -540,19 +540,19 @@ def _paired(cards: Sequence[Card]) -> list[Card]:
     found, at = list(cards), 0
     while at < len(found):
         kinds = {(card.place, card.chart is None) for card in found[at : at + 2]}
-        if found[at].place is Place.HALF and (len(kinds) > 1 or at + 1 == len(found)):
-            found[at] = msgspec.structs.replace(found[at], place=Place.FULL)
-        at += 2 if found[at].place is Place.HALF else 1
+        if found[at].place is Slot.HALF and (len(kinds) > 1 or at + 1 == len(found)):
+            found[at] = msgspec.structs.replace(found[at], place=Slot.FULL)
+        at += 2 if found[at].place is Slot.HALF else 1
     return found
 
 
 def _panels(cards: Sequence[Card]) -> list[Card]:
     """The chart beside what is to be done, where that is there, and two panels side by side."""
     is_side = [any(table.name == QUEUE for table in card.tables) for card in cards]
-    places = [Place.SIDE if side else Place.HALF for side in is_side]
-    places[0] = Place.MAIN if any(is_side) else Place.FULL
-    if places.count(Place.HALF) % 2:
-        places[-1] = Place.FULL
+    places = [Slot.SIDE if side else Slot.HALF for side in is_side]
+    places[0] = Slot.MAIN if any(is_side) else Slot.FULL
+    if places.count(Slot.HALF) % 2:
+        places[-1] = Slot.FULL
     return [
         msgspec.structs.replace(card, place=place, folded=False)
         for card, place in zip(cards, places, strict=True)
