@@ -69,20 +69,20 @@ class Addresses:
         days = _span_query(*self._days) if table.whole == TO_DO else {}
         return self.link(table.whole, **days)
 
-    def profile(self, kind: Kind, of: str) -> str:
+    def profile(self, kind: Kind, subject: str) -> str:
         """The page of a person or a channel."""
         names = self._directory
-        if of not in (names.people if kind is Kind.PERSON else names.channels):
+        if subject not in (names.people if kind is Kind.PERSON else names.channels):
             return ""
-        return self.link(kind, **{**dict.fromkeys(PROFILES, ""), str(kind): of})
+        return self.link(kind, **{**dict.fromkeys(PROFILES, ""), str(kind): subject})
 
-    def named(self, kind: Kind, of: str) -> str:
+    def named(self, kind: Kind, subject: str) -> str:
         """Where a name leads: on Overview to what it has of that person or channel, from anywhere
         else to their page.
         """
-        profile = self.profile(kind, of)
+        profile = self.profile(kind, subject)
         is_filter = profile and self._view == OVERVIEW
-        return self.link(OVERVIEW, **{str(kind): of}) if is_filter else profile
+        return self.link(OVERVIEW, **{str(kind): subject}) if is_filter else profile
 
     # ── pages of tables ──────────────────────────────────────────────────────────────────────────
 
@@ -111,22 +111,22 @@ class Addresses:
 
     def counted(self, column: Column, row: Sequence[Cell], page: TablePage) -> str:
         """What a cell counts, by what its row is called."""
-        cells = {of.name: cell for of, cell in zip(page.columns, row, strict=True)}
+        cells = {named.name: cell for named, cell in zip(page.columns, row, strict=True)}
         if not (column.listed and cells[column.name]):
             return ""
         subject, texts, days, only = dict[str, str](), list[str](), None, ""
-        for of in _naming(page.columns):
-            text = str(cells[of.name])
-            if of.kind is Kind.DATE and column.listed == f"{GROUP}/":
+        for named in _naming(page.columns):
+            text = str(cells[named.name])
+            if named.kind is Kind.DATE and column.listed == f"{GROUP}/":
                 return self.link(GROUP, only=group_of(text, column.name))
-            if of.kind is Kind.DATE:
-                days = self._days_from(text, page.table.rows[of.name])
-            elif of.kind is Kind.TEXT:
+            if named.kind is Kind.DATE:
+                days = self._days_from(text, page.table.rows[named.name])
+            elif named.kind is Kind.TEXT:
                 texts.append(text)
-            elif of.kind is Kind.EMOJI:
+            elif named.kind is Kind.EMOJI:
                 only = emoji_selection(text)
-            elif self.profile(of.kind, text):
-                subject[of.kind] = text
+            elif self.profile(named.kind, text):
+                subject[named.kind] = text
             else:
                 return ""
         only = only or selection_of(*texts)
@@ -200,5 +200,5 @@ def _naming(columns: Sequence[Column]) -> Iterator[Column]:
     """The columns that say together what a row is about: the first one that names it, and those
     right after it.
     """
-    from_first = dropwhile(lambda of: of.kind not in HEADING, columns)
-    return takewhile(lambda of: of.kind in _NAMING, from_first)
+    from_first = dropwhile(lambda column: column.kind not in HEADING, columns)
+    return takewhile(lambda column: column.kind in _NAMING, from_first)

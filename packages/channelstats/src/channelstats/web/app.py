@@ -191,7 +191,7 @@ class Dashboard:
         view = await self._view(request, visit, snapshot)
         tables = {table.name: table for table in view.tables}
         # Without one it is the first that has more than the numbers of a chart.
-        alone = (of.tables[0].name for of in view.sections if of.chart is None)
+        alone = (section.tables[0].name for section in view.sections if section.chart is None)
         wanted = request.query.get("table", "") or next(alone, next(iter(tables)))
         if wanted not in tables:
             raise BadQuery(f"table: expected one of {', '.join(tables)}")
@@ -207,8 +207,8 @@ class Dashboard:
 
     async def people(self, request: web.Request) -> web.Response:
         names = await self._service.names(await self._service.snapshot())
-        found = await asyncio.to_thread(names.like, request.query.get("like", "")[:100])
-        return web.json_response([{"value": value, "name": name} for value, name in found])
+        alike = await asyncio.to_thread(names.like, request.query.get("like", "")[:100])
+        return web.json_response([{"value": value, "name": name} for value, name in alike])
 
     async def set_me(self, request: web.Request) -> web.Response:
         form = await form_of(request)
@@ -297,14 +297,14 @@ class Dashboard:
         now = Now(service.today, snapshot.history, service.settings.first_weekday)
         to_newest = request.path.startswith(f"/{TO_DO}")
         also += _OWN.get(_view_name(request), ())
-        found = asked(list(request.query.items()), now, also, to_newest=to_newest)
+        query = asked(list(request.query.items()), now, also, to_newest=to_newest)
         group = tuple[str, ...]()
-        if is_group_of_channels(channel := found.channel):
+        if is_group_of_channels(channel := query.channel):
             group = await asyncio.to_thread(names.find_channels, channel)
         else:
             channel = await self._channel(names, channel)
-        others = [await self._channel(names, called) for called in found.compare]
-        person = await asyncio.to_thread(names.find_person, found.person) if found.person else ""
+        others = [await self._channel(names, called) for called in query.compare]
+        person = await asyncio.to_thread(names.find_person, query.person) if query.person else ""
         compare = tuple(dict.fromkeys(cid for cid in others if cid != channel))
         mine, me = request.query.get(MINE, ""), self._known(request, names)
         if (chart := request.query.get(CHART, "")) not in ("", *CHARTS):
@@ -315,7 +315,7 @@ class Dashboard:
             raise BadQuery(f"{MINE}: expected of somebody who said who they are (This is me)")
         visit = Visit(
             asked=msgspec.structs.replace(
-                found, channel=channel, person=person, compare=compare, group=group
+                query, channel=channel, person=person, compare=compare, group=group
             ),
             names=names,
             now=now,
@@ -343,12 +343,12 @@ class Dashboard:
     async def _channel(self, names: Names, called: str) -> str:
         if not called:
             return ""
-        found = names.find_channel(called)
-        if found is None:
-            found = await lookup.channel_id(self._service.tables, called)  # a previous name
-        if found not in names.channels:
+        cid = names.find_channel(called)
+        if cid is None:
+            cid = await lookup.channel_id(self._service.tables, called)  # a previous name
+        if cid not in names.channels:
             raise NotFound(f"there is no channel {called!r}")
-        return found
+        return cid
 
     async def _view(self, request: web.Request, visit: Visit, snapshot: StoreSnapshot) -> Page:
         assignee = visit.me if visit.mine else ""

@@ -126,11 +126,13 @@ class Sessions:
     def begin(self, person: str = "") -> str:
         """A new session, of a person where that is known; return its key."""
         key, now = token_urlsafe(_KEY_BYTES), int(self._clock())
-        self._until = {of: at for of, at in self._until.items() if at > now}
+        self._until = {digest: at for digest, at in self._until.items() if at > now}
         while len(self._until) >= _SESSIONS:
             del self._until[next(iter(self._until))]
         self._until[_digest(key)] = now + COOKIE_SECONDS
-        self._people = {of: uid for of, uid in self._people.items() if of in self._until}
+        self._people = {
+            digest: uid for digest, uid in self._people.items() if digest in self._until
+        }
         if person:
             self._people[_digest(key)] = person
         return key
@@ -202,8 +204,8 @@ class Authenticator:
         """
         group, now = (way, _group(address)), self._clock()
         failures = self._failures.get(group, deque(maxlen=MAX_FAILURES))
-        for of, most in ((failures, MAX_FAILURES), (self._guesses[way], MAX_GUESSES)):
-            if sum(at > now - _MINUTE for at in of) >= most:
+        for times, most in ((failures, MAX_FAILURES), (self._guesses[way], MAX_GUESSES)):
+            if sum(at > now - _MINUTE for at in times) >= most:
                 raise TooManyFailures
         if self._token is not None:
             uid = person_of(token)
@@ -250,10 +252,10 @@ def host_name(header: str) -> str:
 def _group(address: str) -> str:
     """Addresses of one owner: of IPv6 a whole /64."""
     try:
-        found = ipaddress.ip_address(address.partition("%")[0])
+        owner = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return address
-    return str(found) if found.version == 4 else str(ipaddress.ip_network((int(found), 64), False))
+    return str(owner) if owner.version == 4 else str(ipaddress.ip_network((int(owner), 64), False))
 
 
 def _digest(text: str) -> str:

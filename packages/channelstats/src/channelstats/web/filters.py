@@ -82,10 +82,10 @@ class Query(msgspec.Struct, frozen=True):
             span = {}
         chosen = {"channel": self.channel, "person": self.person, COMPARE: self.compare}
         chosen["against"] = _YEAR if self.against_year else ""
-        of = {**span, **chosen, ONLY: self.only, **changed}
-        if of.get("weeks") == str(USUAL):
-            del of["weeks"]
-        shown = {name: text for name, text in of.items() if text}
+        fields = {**span, **chosen, ONLY: self.only, **changed}
+        if fields.get("weeks") == str(USUAL):
+            del fields["weeks"]
+        shown = {name: text for name, text in fields.items() if text}
         return f"?{urlencode(shown, doseq=True)}" if shown else ""
 
 
@@ -163,9 +163,9 @@ def _days(given: Mapping[str, str], now: Now, newest: date) -> tuple[date, date,
 
 def _date(name: str, text: str) -> date:
     try:
-        found = date.fromisoformat(text)
+        day = date.fromisoformat(text)
     except ValueError:
         raise BadQuery(f"{name}: expected a date like 2024-03-17") from None
-    if found.year not in _YEARS:
+    if day.year not in _YEARS:
         raise BadQuery(f"{name}: expected a year from {_YEARS[0]} to {_YEARS[-1]}")
-    return found
+    return day

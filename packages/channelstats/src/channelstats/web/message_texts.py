@@ -78,17 +78,17 @@ class MessageTexts:
             return self._kept[message]
         cid, ts, _ = message.split("/")
         day = datetime.fromtimestamp(seconds(ts), UTC).date()
-        found = ""
+        text = ""
         # Nothing says whose time zone the date of a file is in.
         for near in (day, day - DAY, day + DAY):
             for name in self._files.get(cid, {}).get(near, ()):
                 if name not in read:
                     read[name] = self._file(cid, name)
-                found = found or read[name].get(ts, "")
+                text = text or read[name].get(ts, "")
         if len(self._kept) >= _KEPT:
             self._kept.clear()
-        self._kept[message] = found
-        return found
+        self._kept[message] = text
+        return text
 
     def _file(self, cid: str, name: str) -> Messages:
         of_day = msgspec.structs.replace(self._channels[cid], days=(name,))
@@ -99,15 +99,17 @@ class MessageTexts:
 def first_line(text: str, names: Directory) -> str:
     """The first line that says something, as Slack shows it."""
 
-    def named(found: re.Match[str]) -> str:
-        sign, of, called = found[1], found[2], found[3] or ""
+    def named(match: re.Match[str]) -> str:
+        sign, subject, called = match[1], match[2], match[3] or ""
         if sign == "@":
-            return f"@{names.person(of) if of in names.people else called or 'somebody'}"
+            return f"@{names.person(subject) if subject in names.people else called or 'somebody'}"
         if sign == "#":
-            return f"#{names.channel(of) if of in names.channels else called or 'a channel'}"
+            return (
+                f"#{names.channel(subject) if subject in names.channels else called or 'a channel'}"
+            )
         if sign == "!":
-            return called or f"@{of.partition('^')[0]}"
-        return called or of
+            return called or f"@{subject.partition('^')[0]}"
+        return called or subject
 
     lines = (printable(unescape(_MARKUP.sub(named, line))) for line in text.splitlines())
     return cut_off(next(filter(None, lines), ""), LONGEST)

@@ -216,14 +216,14 @@ class ViewContext:
     @property
     def people(self) -> list[tuple[str, str]]:
         """People of the view to choose from: what means each, and their names."""
-        found = dict.fromkeys(
+        offered = dict.fromkeys(
             uid
             for table in self.view.tables
             for column in table.columns
             if column.kind is Kind.PERSON
             for uid in table.rows[column.name][:_OFFERED]
         )
-        return [self._visit.names.finder(uid, self.person(uid)) for uid in list(found)[:_OFFERED]]
+        return [self._visit.names.finder(uid, self.person(uid)) for uid in list(offered)[:_OFFERED]]
 
     @property
     def channels(self) -> list[tuple[str, str]]:
@@ -236,16 +236,16 @@ class ViewContext:
     def channel(self) -> str:
         """The chosen channel or the group as it is called, "" for none."""
         if not self.asked.group:
-            of = self.asked.channel
-            return self._directory.called(of, Kind.CHANNEL) if of else ""
+            cid = self.asked.channel
+            return self._directory.called(cid, Kind.CHANNEL) if cid else ""
         number = len(self.view.choice.group)
         return f"{self.asked.channel} ({number:,} {plural(number, 'channel')})"
 
     @property
     def channel_typed(self) -> str:
         """What was typed to choose it, or may be."""
-        of, names = self.asked.channel, self._visit.names
-        return of if self.asked.group or not of else names.channel_finder(of)
+        cid, names = self.asked.channel, self._visit.names
+        return cid if self.asked.group or not cid else names.channel_finder(cid)
 
     @property
     def is_filtered(self) -> bool:
@@ -254,7 +254,7 @@ class ViewContext:
         """
         chosen = {CHANNEL: self.asked.channel, PERSON: self.asked.person}
         return self.asked.against_year or any(
-            of for name, of in chosen.items() if name != self.view.name
+            subject for name, subject in chosen.items() if name != self.view.name
         )
 
     @property
@@ -303,11 +303,11 @@ class ViewContext:
     def heading_of_page(self) -> str:
         """What the page is called: the person or the channel that it is about, or the view."""
         chosen = {PERSON: self.asked.person, CHANNEL: self.asked.channel}
-        of = chosen.get(self.view.name, "")
-        if of and self.view.name == CHANNEL:
+        subject = chosen.get(self.view.name, "")
+        if subject and self.view.name == CHANNEL:
             return self.channel
-        if of:
-            return self._directory.called(of, Kind(self.view.name))
+        if subject:
+            return self._directory.called(subject, Kind(self.view.name))
         return line_text(self.view.title, self._directory)
 
     @property
@@ -336,7 +336,7 @@ class ViewContext:
     def charts(self) -> list[str]:
         """The charts of which one is shown, by the tile of its name; none without a choice."""
         alternatives = (section.charts for section in self.view.sections)
-        return next(([of.name for of in some] for some in alternatives if len(some) > 1), [])
+        return next(([chart.name for chart in some] for some in alternatives if len(some) > 1), [])
 
     @property
     def chart(self) -> str:
@@ -376,7 +376,9 @@ class ViewContext:
         """Whether there is nothing to draw."""
         if isinstance(chart, Network):
             return not chart.nodes
-        rows = chart.values if isinstance(chart, Heat) else [of.values for of in chart.series]
+        rows = (
+            chart.values if isinstance(chart, Heat) else [series.values for series in chart.series]
+        )
         return not any(value for row in rows for value in row)
 
     def draw(self, chart: Chart, place: Slot) -> Markup:
@@ -484,10 +486,10 @@ class ViewContext:
         address, text = self.to.day(label, table), date_text(label, long=True)
         return Markup('<a href="{}">{}</a>').format(address, text)
 
-    def _profile(self, kind: Kind, of: str) -> Markup:
+    def _profile(self, kind: Kind, subject: str) -> Markup:
         """A name that leads to whoever or whatever has it, where that is known."""
-        shown = Markup("<bdi>{}</bdi>").format(self._directory.called(of, kind))
-        address = self.to.named(kind, of)
+        shown = Markup("<bdi>{}</bdi>").format(self._directory.called(subject, kind))
+        address = self.to.named(kind, subject)
         return Markup('<a href="{}">{}</a>').format(address, shown) if address else shown
 
     def _message(self, text: str) -> Markup:
@@ -525,7 +527,7 @@ def _is_small(chart: Chart) -> bool:
 
 def _is_empty(table: Table) -> bool:
     """Whether there is no row, or where there are numbers, none but 0."""
-    numbers = [table.rows[of.name] for of in table.columns if of.kind in NUMERIC]
+    numbers = [table.rows[column.name] for column in table.columns if column.kind in NUMERIC]
     return not any(cells.max() for cells in numbers) if numbers else table.rows.is_empty()
 
 
@@ -537,13 +539,13 @@ def _is_series(table: Table) -> bool:
 
 def _paired(cards: Sequence[Card]) -> list[Card]:
     """A half card without another one of its kind beside it takes the whole width."""
-    found, at = list(cards), 0
-    while at < len(found):
-        kinds = {(card.place, card.chart is None) for card in found[at : at + 2]}
-        if found[at].place is Slot.HALF and (len(kinds) > 1 or at + 1 == len(found)):
-            found[at] = msgspec.structs.replace(found[at], place=Slot.FULL)
-        at += 2 if found[at].place is Slot.HALF else 1
-    return found
+    placed, at = list(cards), 0
+    while at < len(placed):
+        kinds = {(card.place, card.chart is None) for card in placed[at : at + 2]}
+        if placed[at].place is Slot.HALF and (len(kinds) > 1 or at + 1 == len(placed)):
+            placed[at] = msgspec.structs.replace(placed[at], place=Slot.FULL)
+        at += 2 if placed[at].place is Slot.HALF else 1
+    return placed
 
 
 def _panels(cards: Sequence[Card]) -> list[Card]:

@@ -42,14 +42,14 @@ Sleep: TypeAlias = Callable[[float], Awaitable[None]]
 
 def offered(now: Now) -> dict[Choice, list[str]]:
     """The days that buttons offer, the usual ones first, and the views that are offered of them."""
-    found: dict[Choice, list[str]] = {}
+    days: dict[Choice, list[str]] = {}
     for weeks in sorted(PRESETS, key=lambda weeks: (weeks != USUAL, weeks)):
         for name in VIEWS:
             choice = asked([("weeks", str(weeks))], now, to_newest=name == TO_DO).choice
-            names = found.setdefault(choice, [])
+            names = days.setdefault(choice, [])
             if name not in names:  # of a short history several buttons offer the same days
                 names.append(name)
-    return found
+    return days
 
 
 class PagePreparer:

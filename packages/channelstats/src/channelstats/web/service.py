@@ -323,8 +323,8 @@ class DashboardService:
         is_offered = name in VIEWS and choice == Choice(choice.first, choice.last)
         if not (is_offered and snapshot.is_settled):
             return None
-        found = await self.tables.pages.get(snapshot.state, self._page_key(name, choice))
-        return None if found is None else await asyncio.to_thread(decoded, found)
+        kept = await self.tables.pages.get(snapshot.state, self._page_key(name, choice))
+        return None if kept is None else await asyncio.to_thread(decoded, kept)
 
     def _page_key(self, name: str, choice: Choice) -> str:
         """Another text for whatever else than what is stored a page depends on."""

@@ -143,10 +143,10 @@ def _page(table: Table, asked: TableQuery, shown: ShownText) -> TablePage:
 
 def _is_blank(cells: pl.Series) -> bool:
     """Whether there is nothing: no number, no text, no comparison."""
-    found = cells.drop_nulls()
-    if found.dtype == pl.Struct:
-        return bool((found.struct.field("state") == "not_compared").all())
-    return found.is_empty() or (found.dtype == pl.String and bool((found == "").all()))
+    known = cells.drop_nulls()
+    if known.dtype == pl.Struct:
+        return bool((known.struct.field("state") == "not_compared").all())
+    return known.is_empty() or (known.dtype == pl.String and bool((known == "").all()))
 
 
 def _pages(rows: int) -> int:
@@ -160,8 +160,8 @@ def _found(table: Table, find: str, shown: ShownText) -> pl.DataFrame:
     for column in table.columns:
         if column.kind in SEARCHED:
             texts = table.rows[column.name].unique().drop_nulls()
-            found = [text for text in texts if wanted in shown(text, column.kind).casefold()]
-            fits.append(pl.col(column.name).is_in(found))
+            fitting = [text for text in texts if wanted in shown(text, column.kind).casefold()]
+            fits.append(pl.col(column.name).is_in(fitting))
     return table.rows.filter(pl.any_horizontal(fits))
 
 
@@ -174,10 +174,10 @@ def _sorted(table: Table, rows: pl.DataFrame, asked: TableQuery, shown: ShownTex
     if kinds[name] is Kind.TEXT and name == table.columns[0].name:
         return rows.reverse() if is_descending else rows  # steps, which have an order of their own
     keys = _keys(rows[name], kinds[name], shown).alias(_KEY)
-    found = rows.with_columns(keys).sort(
+    ordered = rows.with_columns(keys).sort(
         _KEY, descending=is_descending, nulls_last=True, maintain_order=True
     )
-    return found.drop(_KEY)
+    return ordered.drop(_KEY)
 
 
 def _keys(cells: pl.Series, kind: Kind, shown: ShownText) -> pl.Series:
