@@ -67,8 +67,8 @@ def test_a_question_that_nobody_answered_is_listed_and_what_is_none_is_not() -> 
 def test_what_may_have_been_answered_comes_last_and_says_so() -> None:
     old = [said(-40, user) for user in ("UA", "UBB", "UCCC")]
     late, open_ = asked(4, "UA"), asked(2, "UCCC")
-    at = f"{int(late['ts'][:10]) + 4 * 3600}.000000"
-    rows = queue({"C1": [*old, open_, late, said(4, "UBB", text="it is upstairs", ts=at)]})
+    at, text = f"{int(late['ts'][:10]) + 2 * 3600}.000000", "the blue lock of the shed was new"
+    rows = queue({"C1": [*old, open_, late, said(4, "UBB", text=text, ts=at)]})
     assert [row["person"] for row in rows if row["action"] == "Answer"] == ["UCCC", "UA"]
     assert rows[-1]["reason"].startswith("Maybe answered: somebody wrote next, but late")
 
