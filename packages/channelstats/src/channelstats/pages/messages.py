@@ -136,7 +136,7 @@ def _all() -> Mapping[str, Selection]:
         "answered": Selection("Messages that others replied to", _waited(0, float("inf"))),
         "noticed": Selection(
             "Messages that others replied or reacted to",
-            lambda part: part.facts.noticed(part.messages),
+            _noticed,
         ),
         "reacted": Selection("Messages with reactions", _which(pl.col(REACTED) > 0)),
         "files": Selection("Messages with files", _which(pl.col("file_count") > 0)),

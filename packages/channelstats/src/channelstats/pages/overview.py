@@ -52,7 +52,6 @@ _OF_PERSON: Final = (
 CHARTS: Final = tuple(metric.key for metric in _OF_ALL)
 """Names of the charts of which the tiles show one at a time."""
 
-
 _ELSEWHERE: Final = (
     *("rank", "words", "share", "words_per_poster", "channel_messages", "channel_words"),
     *("new", "private", "members", "reactions", "reactions_given", "answers"),
@@ -65,7 +64,8 @@ def view(request: ViewRequest) -> Page:
     lead = "How much was written, by how many people, where and when, compared with before."
     first, people = [queue(items(request), SHOWN)], [people_table(request, _TOP)]
     charted: Sequence[Metric] = _OF_ALL
-    metrics = [_stayed(scope.now) if of is registry.NEWCOMERS_STAYED else of for of in _OF_ALL]
+    stayed = registry.NEWCOMERS_STAYED
+    metrics = [_stayed(scope.now) if metric is stayed else metric for metric in _OF_ALL]
     if scope.person:
         lead = "What one person wrote and got back, compared with the average person who posted."
         first, people = [], []
@@ -87,7 +87,7 @@ def view(request: ViewRequest) -> Page:
 def _over_time(request: ViewRequest, metrics: Sequence[Metric]) -> Section:
     """Each of these metrics over time, as a chart and the table of its numbers."""
     charts = [lines_of(request.scope, metric) for metric in metrics]
-    parts = ((of, table_of(of.name, of.title, {of.name: of})) for of in charts)
+    parts = ((chart, table_of(chart.name, chart.title, {chart.name: chart})) for chart in charts)
     return Section(charts[0].title, tuple(chain.from_iterable(parts)))
 
 
@@ -101,10 +101,10 @@ def _stayed(now: Slice) -> Metric:
 
 def _most_replied(request: ViewRequest) -> Table:
     """The first threads of the view of these."""
-    all_of_them = most_replied(request)
-    rows = all_of_them.rows.head(_TOP_THREADS)
-    whole = "threads" if rows.height < all_of_them.rows.height else ""
-    return replace(all_of_them, rows=rows, whole=whole)
+    threads = most_replied(request)
+    rows = threads.rows.head(_TOP_THREADS)
+    whole = "threads" if rows.height < threads.rows.height else ""
+    return replace(threads, rows=rows, whole=whole)
 
 
 def volume(request: ViewRequest) -> Page:
