@@ -33,7 +33,7 @@ from channelstats.facts import Options
 from channelstats.facts.periods import Now
 from channelstats.pages.loading import load
 from channelstats.pages.model import TO_DO, VIEWS, Choice
-from channelstats.pages.registry import view_of
+from channelstats.pages.views import view_of
 from channelstats.settings import load as load_settings
 from channelstats.tables import Tables
 from channelstats.tables.columns import MESSAGES, DayFiles

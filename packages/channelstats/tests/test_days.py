@@ -7,15 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channelstats.days import (
-    DAY,
-    Calendar,
-    date_at,
-    midnight,
-    minute_text,
-    period_text,
-    zone_of,
-)
+from channelstats.days import DAY, Calendar, date_at, midnight, minute_text, period_text, zone_of
 
 ZONES = ("UTC", "America/Los_Angeles", "America/Havana", "America/Sao_Paulo", "Pacific/Apia")
 SECONDS = st.integers(946_684_800, 1_893_456_000)

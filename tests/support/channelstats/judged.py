@@ -26,7 +26,7 @@ from channelstats.ingest.rows import Origin, latest, row_of
 from channelstats.pages.loading import DashboardData
 from channelstats.pages.model import TO_DO, Choice
 from channelstats.pages.queue import QUEUE
-from channelstats.pages.registry import view_of
+from channelstats.pages.views import view_of
 from channelstats.slack.objects import SlackMessage
 from channelstats.tables.columns import frame_of
 from channelstats.tables.directory import Channel

@@ -7,16 +7,10 @@ from typing import Any
 import msgspec
 
 from channelstats.facts.interactions import interactions
-from channelstats.metrics.table import (
-    Table,
-)
+from channelstats.metrics.table import Table
 from channelstats.pages.loading import DashboardData
-from channelstats.pages.model import (
-    Choice,
-    Page,
-    Part,
-)
-from channelstats.pages.registry import view_of
+from channelstats.pages.model import Choice, Page, Part
+from channelstats.pages.views import view_of
 from support.channelstats.inputs import inputs_of, wanted
 from support.channelstats.random_workspace import Maker, settings
 

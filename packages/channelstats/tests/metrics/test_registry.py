@@ -6,19 +6,9 @@ from dataclasses import replace
 import pytest
 
 from channelstats.metrics.registry import METRICS
-from channelstats.metrics.table import (
-    Kind,
-)
+from channelstats.metrics.table import Kind
 from channelstats.pages.loading import DashboardData
-from channelstats.pages.model import (
-    CHANNEL,
-    PERSON,
-    VIEWS,
-    Heat,
-    Network,
-    Page,
-    SeriesChart,
-)
+from channelstats.pages.model import CHANNEL, PERSON, VIEWS, Heat, Network, Page, SeriesChart
 from support.channelstats.pages import channels_of, look, people_of, random_workspace
 
 NUMERIC = {Kind.COUNT, Kind.NUMBER, Kind.PERCENT, Kind.SECONDS, Kind.CHANGE}

@@ -10,18 +10,9 @@ import pytest
 from channelstats.counting import Counting
 from channelstats.facts import Inputs, Options, Period
 from channelstats.metrics.people import huddles
-from channelstats.metrics.table import (
-    Cell,
-    Kind,
-)
+from channelstats.metrics.table import Cell, Kind
 from channelstats.pages.loading import DashboardData
-from channelstats.pages.model import (
-    VIEWS,
-    Heat,
-    Network,
-    Page,
-    SeriesChart,
-)
+from channelstats.pages.model import VIEWS, Heat, Network, Page, SeriesChart
 from channelstats.tables.configuration import Counts
 from channelstats.tables.directory import User
 from support.cases import cases

@@ -8,7 +8,7 @@ import pytest
 
 from channelstats.pages.loading import DashboardData
 from channelstats.pages.model import VIEWS, Page, Tiles
-from channelstats.pages.registry import view_of
+from channelstats.pages.views import view_of
 from channelstats.tables.first_posts import posts_of
 from support.channelstats.pages import (
     channels_of,

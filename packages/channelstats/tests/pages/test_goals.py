@@ -10,16 +10,11 @@ from datetime import date
 import pytest
 
 from channelstats.facts import Options, Period
-from channelstats.metrics.table import (
-    Kind,
-)
+from channelstats.metrics.table import Kind
 from channelstats.pages.goals import Bound, Measured, figures, measure_week, parse_bound
 from channelstats.pages.loading import load
-from channelstats.pages.model import (
-    VIEWS,
-    Choice,
-)
-from channelstats.pages.registry import view_of
+from channelstats.pages.model import VIEWS, Choice
+from channelstats.pages.views import view_of
 from support.channelstats.house import UTC, House
 
 W2 = Period(date(2024, 3, 10), 7, UTC)

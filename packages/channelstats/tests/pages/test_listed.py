@@ -6,23 +6,13 @@ from functools import cache, partial
 
 import pytest
 
-from channelstats.metrics.table import (
-    Kind,
-)
+from channelstats.metrics.table import Kind
 from channelstats.metrics.volume import volume
 from channelstats.pages.loading import DashboardData, Members
 from channelstats.pages.messages import SELECTIONS, emoji_selection, selection_of
-from channelstats.pages.model import (
-    ALL_VIEWS,
-    GROUP,
-    MESSAGES,
-    VIEWS,
-    Choice,
-    ChoiceError,
-    Tile,
-)
+from channelstats.pages.model import ALL_VIEWS, GROUP, MESSAGES, VIEWS, Choice, ChoiceError, Tile
 from channelstats.pages.newcomers import group_of, is_group
-from channelstats.pages.registry import view_of
+from channelstats.pages.views import view_of
 from support.channelstats.pages import Looked, Row, channels_of, look, people_of, random_workspace
 from support.soak import slow_after
 

@@ -14,16 +14,10 @@ from channelstats.days import DAY
 from channelstats.facts import Options, Period
 from channelstats.facts.periods import YEAR, History
 from channelstats.pages import loading as reading
-from channelstats.pages.loading import (
-    MOST_DAYS,
-    NO_MEMBERS,
-    DashboardData,
-    load,
-    load_members,
-)
+from channelstats.pages.loading import MOST_DAYS, NO_MEMBERS, DashboardData, load, load_members
 from channelstats.pages.model import VIEWS, Choice, ChoiceError
-from channelstats.pages.registry import view_of
 from channelstats.pages.reports import ReportKind, ReportRequest, load_report_data
+from channelstats.pages.views import view_of
 from channelstats.tables.columns import ID, MESSAGES
 from channelstats.tables.message_row import MessageRow
 from support.channelstats.house import House, house

@@ -6,20 +6,11 @@ from itertools import product
 
 import msgspec
 
-from channelstats.metrics.table import (
-    Kind,
-)
+from channelstats.metrics.table import Kind
 from channelstats.pages import model, page_bytes
-from channelstats.pages.model import (
-    VIEWS,
-    Choice,
-    Page,
-    Section,
-    Span,
-    Text,
-)
+from channelstats.pages.model import VIEWS, Choice, Page, Section, Span, Text
 from channelstats.pages.page_bytes import decoded, encoded
-from channelstats.pages.registry import unmarked_view_of
+from channelstats.pages.views import unmarked_view_of
 from channelstats.render.data import json_of
 from channelstats.render.names import Directory
 from support.cases import cases

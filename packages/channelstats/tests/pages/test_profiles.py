@@ -7,7 +7,7 @@ import pytest
 from channelstats.facts import Options, Period
 from channelstats.pages.loading import DashboardData, Members
 from channelstats.pages.model import PROFILES, Choice, ChoiceError
-from channelstats.pages.registry import view_of
+from channelstats.pages.views import view_of
 from channelstats.tables.columns import IS_REPLY
 from support.channelstats.house import UTC
 from support.channelstats.inputs import inputs_of

@@ -4,19 +4,12 @@ import msgspec
 import polars as pl
 import pytest
 
-from channelstats.metrics.table import (
-    Table,
-)
+from channelstats.metrics.table import Table
 from channelstats.pages.digest import digest_of
 from channelstats.pages.loading import DashboardData
-from channelstats.pages.model import (
-    VIEWS,
-    Heat,
-    Page,
-    Text,
-)
-from channelstats.pages.registry import view_of
+from channelstats.pages.model import VIEWS, Heat, Page, Text
 from channelstats.pages.reports import ROWS, ReportData, ReportKind, ReportRequest, report_on
+from channelstats.pages.views import view_of
 from support.channelstats.pages import channels_of, people_of
 
 

@@ -7,16 +7,10 @@ import msgspec
 import pytest
 
 from channelstats.facts import Options, Period
-from channelstats.metrics.table import (
-    Kind,
-)
+from channelstats.metrics.table import Kind
 from channelstats.pages.loading import DashboardData, ViewRequest
-from channelstats.pages.model import (
-    VIEWS,
-    ChoiceError,
-    Page,
-)
-from channelstats.pages.registry import view_of
+from channelstats.pages.model import VIEWS, ChoiceError, Page
+from channelstats.pages.views import view_of
 from support.cases import cases
 from support.channelstats.house import UTC
 from support.channelstats.inputs import inputs_of

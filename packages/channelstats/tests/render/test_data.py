@@ -9,15 +9,9 @@ import msgspec
 import polars as pl
 import pytest
 
-from channelstats.metrics.table import (
-    Column,
-    Kind,
-    Table,
-)
+from channelstats.metrics.table import Column, Kind, Table
 from channelstats.pages.loading import DashboardData
-from channelstats.pages.model import (
-    VIEWS,
-)
+from channelstats.pages.model import VIEWS
 from channelstats.render.data import SCHEMA_VERSION, csv_bytes, csv_of, json_of
 from channelstats.render.names import Directory
 from support.channelstats.house import UTC

@@ -8,9 +8,7 @@ import polars as pl
 import pytest
 
 from channelstats.metrics.quantities import Quantity, change, not_compared
-from channelstats.metrics.table import (
-    Kind,
-)
+from channelstats.metrics.table import Kind
 from channelstats.pages.reports import ReportKind, ReportRequest
 from channelstats.render.names import Directory, emoji_sign
 from channelstats.render.slack import content_of

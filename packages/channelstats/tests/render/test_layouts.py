@@ -7,8 +7,8 @@ import pytest
 
 from channelstats.pages.loading import DashboardData
 from channelstats.pages.model import VIEWS
-from channelstats.pages.registry import view_of
 from channelstats.pages.reports import ReportData, ReportKind, ReportRequest, report_on
+from channelstats.pages.views import view_of
 from channelstats.render.data import json_of
 from channelstats.render.html import html_of
 from channelstats.render.names import Directory

@@ -5,15 +5,8 @@ from datetime import date
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channelstats.metrics.table import (
-    Kind,
-)
-from channelstats.pages.model import (
-    Choice,
-    Page,
-    Span,
-    Text,
-)
+from channelstats.metrics.table import Kind
+from channelstats.pages.model import Choice, Page, Span, Text
 from channelstats.render.names import Directory
 from channelstats.render.slack import (
     LONGEST_TEXT,

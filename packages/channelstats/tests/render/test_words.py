@@ -3,9 +3,7 @@
 import pytest
 
 from channelstats.metrics.quantities import Change, State
-from channelstats.metrics.table import (
-    Kind,
-)
+from channelstats.metrics.table import Kind
 from channelstats.pages.goals import Bound, Measured
 from channelstats.render.words import (
     change_text,

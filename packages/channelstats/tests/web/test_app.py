@@ -27,7 +27,7 @@ from channelstats.counting import Counting
 from channelstats.facts import Options
 from channelstats.pages.loading import load
 from channelstats.pages.model import VIEWS, Choice, Page
-from channelstats.pages.registry import view_of
+from channelstats.pages.views import view_of
 from channelstats.render.data import csv_of, json_of
 from channelstats.render.names import Directory
 from channelstats.tables.directory import Channel, User
@@ -39,14 +39,7 @@ from channelstats.web.service import Busy, DashboardService
 from keytables import Unavailable
 from support.channelstats.dashboard import Dashboard, dashboard
 from support.channelstats.dated import row
-from support.channelstats.house import (
-    EXAMPLE,
-    NOW,
-    UTC,
-    House,
-    copied_house,
-    house,
-)
+from support.channelstats.house import EXAMPLE, NOW, UTC, House, copied_house, house
 from support.channelstats.workspace import write_linked
 from support.clocks import ManualClock
 

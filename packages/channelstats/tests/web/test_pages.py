@@ -10,19 +10,9 @@ from channelstats.days import DAY
 from channelstats.facts.periods import History, Now
 from channelstats.lookup import Names
 from channelstats.metrics.quantities import change, not_compared
-from channelstats.metrics.table import (
-    Column,
-    Kind,
-    Table,
-)
+from channelstats.metrics.table import Column, Kind, Table
 from channelstats.pages.goals import Bound
-from channelstats.pages.model import (
-    Choice,
-    Page,
-    Section,
-    Tile,
-    Tiles,
-)
+from channelstats.pages.model import Choice, Page, Section, Tile, Tiles
 from channelstats.render.html import delta
 from channelstats.web.filters import Query
 from channelstats.web.pages import ViewContext, Visit, view_page

@@ -19,7 +19,7 @@ from channelstats.facts.periods import History, Now
 from channelstats.pages.loading import DashboardData
 from channelstats.pages.loading import load as read_days
 from channelstats.pages.model import TO_DO, VIEWS, Choice, Page
-from channelstats.pages.registry import unmarked_view_of
+from channelstats.pages.views import unmarked_view_of
 from channelstats.processes import running
 from channelstats.settings import load
 from channelstats.tables import Tables

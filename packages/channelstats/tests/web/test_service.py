@@ -14,7 +14,7 @@ from channelstats.pages import loading
 from channelstats.pages.loading import DashboardData
 from channelstats.pages.loading import load as read_days
 from channelstats.pages.model import VIEWS, Choice, ChoiceError
-from channelstats.pages.registry import unmarked_view_of
+from channelstats.pages.views import unmarked_view_of
 from channelstats.settings import load
 from channelstats.web import service as module
 from channelstats.web.filters import PRESETS

@@ -9,11 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channelstats.metrics.quantities import change, not_compared
-from channelstats.metrics.table import (
-    Column,
-    Kind,
-    Table,
-)
+from channelstats.metrics.table import Column, Kind, Table
 from channelstats.web.filters import BadQuery
 from channelstats.web.table_pages import ROWS, TablePage, TableQuery, table_pages, table_query
 

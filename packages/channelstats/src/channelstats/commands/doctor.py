@@ -40,13 +40,7 @@ from channelstats.slack.web_api import WebApi
 from channelstats.tables import Tables
 from channelstats.tables.items import HASH_KEYS
 from keytables import Engine, KeytablesError
-from keytables.stores import (
-    PostgresUrl,
-    SqliteUrl,
-    open_engine,
-    parse_store,
-    without_password,
-)
+from keytables.stores import PostgresUrl, SqliteUrl, open_engine, parse_store, without_password
 
 NEEDED_SCOPES: Final = {
     Purpose.READ: (

@@ -30,12 +30,7 @@ from channelstats.pages.model import ChoiceError
 from channelstats.pages.reports import ReportData, ReportKind, ReportRequest, load_report_data
 from channelstats.pages.stored_document import document_of
 from channelstats.render.names import Directory, load
-from channelstats.render.reports import (
-    Files,
-    Form,
-    json_of_report,
-    render,
-)
+from channelstats.render.reports import Files, Form, json_of_report, render
 from channelstats.render.slack import content_of
 from channelstats.sending.sender import Attachment, SendJob, SendState
 from channelstats.sending.targets import destination_of, usual_destination

@@ -33,13 +33,7 @@ from channelstats.render.slack import Content, escaped, text_block
 from channelstats.render.words import printable
 from channelstats.sending.announcing import Announcer, AnnounceResult, newest_week, subscribed
 from channelstats.sending.endpoints import MAX_SUBSCRIPTIONS
-from channelstats.sending.mail import (
-    MailSender,
-    MailServer,
-    mail_server,
-    mail_subscription,
-    reason,
-)
+from channelstats.sending.mail import MailSender, MailServer, mail_server, mail_subscription, reason
 from channelstats.sending.sender import SendJob, SendState
 from channelstats.sending.targets import WeeklyPlan, weekly_plan
 from channelstats.sending.week_messages import WARNED, WARNING, sure_lines

@@ -26,38 +26,13 @@ from channelstats.counting import Counting
 from channelstats.days import date_at, midnight
 from channelstats.identifiers import seconds
 from channelstats.ingest.export_reader import ChannelContent, channel_reader
-from channelstats.ingest.export_time import (
-    AgeOrder,
-    ExportAge,
-    ReadUpTo,
-    place_among,
-    read_up_to,
-)
+from channelstats.ingest.export_time import AgeOrder, ExportAge, ReadUpTo, place_among, read_up_to
 from channelstats.ingest.home import Home, check_home, grids_of
 from channelstats.ingest.merging import Change, Scan, ScanLog, earliest, gone, merge_messages
-from channelstats.ingest.people import (
-    home_teams,
-    ids_apart,
-    mark_strangers,
-    most_are_of,
-    people_of,
-)
-from channelstats.ingest.rows import (
-    ROWS_VERSION,
-    Origin,
-    channel_of,
-    counts_of,
-    latest,
-    members_of,
-)
+from channelstats.ingest.people import home_teams, ids_apart, mark_strangers, most_are_of, people_of
+from channelstats.ingest.rows import ROWS_VERSION, Origin, channel_of, counts_of, latest, members_of
 from channelstats.ingest.runs import Checkpoint, OnEvent, Run, StepProgress, ignore_event
-from channelstats.slack.export import (
-    Export,
-    ExportChannel,
-    Problem,
-    day_of,
-    unlisted_problems,
-)
+from channelstats.slack.export import Export, ExportChannel, Problem, day_of, unlisted_problems
 from channelstats.slack.export_layout import ChannelKind
 from channelstats.slack.objects import SlackUser
 from channelstats.tables.directory import ids_of_people

@@ -12,7 +12,7 @@ import polars as pl
 
 from channelstats.facts.facts import AUTHOR, CHANNEL, Slice
 from channelstats.facts.local_times import hour, weekday
-from channelstats.facts.periods import days_of, points, weeks, with_point
+from channelstats.facts.periods import days_of, points, with_point
 from channelstats.metrics import quantities
 from channelstats.metrics.metric import AGGREGATES, Metric
 from channelstats.metrics.quantities import Change, Formula, Quantity, beside, ranked
@@ -29,11 +29,11 @@ DIMENSIONS: Final[Mapping[str, pl.Expr]] = {
     "utc_weekday": weekday(_UTC_HOUR),
     "utc_hour": hour(_UTC_HOUR),
 }
-"""What rows may be about, beside a `person`, whom each aggregate knows by itself, and the days,
-weeks and points of a period.
+"""What rows may be about, beside a `person`, whom each aggregate knows by itself, and the days and
+points of a period.
 """
 
-_IN_TIME: Final = {"day": days_of, "week": weeks, "point": points}
+_IN_TIME: Final = {"day": days_of, "point": points}
 _LOCAL: Final = frozenset({"weekday", "hour"})
 
 ALL: Final = "all_"
@@ -124,11 +124,14 @@ def _counted(
     values = {name: AGGREGATES[name].value for name in names}
     if not by:
         return rows.select(**values)
-    keys = {name: pl.col(person) if name == "person" else DIMENSIONS.get(name) for name in by}
     needed = {root for value in values.values() for root in value.meta.root_names()}
-    for name in _IN_TIME.keys() & set(by):
-        rows = with_point(rows, _IN_TIME[name](part.period)).rename({"point": name})
-        keys[name] = pl.col(name)
+    keys: dict[str, pl.Expr] = {}
+    for name in by:
+        if name in _IN_TIME:
+            rows = with_point(rows, _IN_TIME[name](part.period)).rename({"point": name})
+            keys[name] = pl.col(name)
+        else:
+            keys[name] = pl.col(person) if name == "person" else DIMENSIONS[name]
     some = rows.lazy().select(*needed - set(by), **keys).drop_nulls(by)
     return some.group_by(by).agg(**values).collect(engine="streaming")
 
@@ -194,13 +197,11 @@ def _measure(part: Slice, metric: Metric) -> Quantity | None:
     return None if measure is None else part.once(("measure", metric.name), lambda: measure(part))
 
 
-def by_steps(
-    part: Slice, metric: Metric, by: str, steps: Sequence[int], table: str = ""
-) -> list[float | None]:
+def by_steps(part: Slice, metric: Metric, by: str, steps: Sequence[int]) -> list[float | None]:
     """A metric for each of these numbers of what rows are about."""
     assert metric.formula is not None, metric.name
     names = tuple(parts_of([metric]))
-    rows = aggregated(part, (by,), names, table=table)
+    rows = aggregated(part, (by,), names)
     known = dict(rows.select(by, metric.formula.shown()).iter_rows())
     absent = 0 if AGGREGATES[metric.formula.num].absent is not None else None
     absent = None if metric.formula.optional else absent

@@ -15,7 +15,7 @@ channels and emoji are IDs in it until a layout names them.
     marked           a page as it is shown: its items as they were marked and assigned
     team             the team beside all others
     date_notes       what somebody noted on dates, in charts and tables
-    registry         the page of every view, by its name
+    views            the page of every view, by its name
     overview (and volume), todo, hours, channels, people, threads, reactions, network, newcomers:
                      one view each; newcomers also lists the people that its numbers count
     person, channel  the views of one of them

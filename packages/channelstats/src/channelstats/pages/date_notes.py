@@ -12,17 +12,8 @@ from typing import Final, TypeAlias
 import msgspec
 import polars as pl
 
-from channelstats.metrics.table import (
-    Column,
-    Kind,
-    Table,
-)
-from channelstats.pages.model import (
-    DateNote,
-    Page,
-    Part,
-    SeriesChart,
-)
+from channelstats.metrics.table import Column, Kind, Table
+from channelstats.pages.model import DateNote, Page, Part, SeriesChart
 
 DateNotes: TypeAlias = Mapping[date, str]
 NO_NOTES: Final[DateNotes] = {}

@@ -8,30 +8,14 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from channelstats.facts.facts import REACTED, REPLIED
-from channelstats.metrics.table import (
-    Kind,
-    Link,
-    Table,
-)
+from channelstats.metrics.table import Kind, Link, Table
 from channelstats.pages.channels import channel_table
 from channelstats.pages.components import message_cells
 from channelstats.pages.loading import ViewRequest
-from channelstats.pages.model import (
-    TO_DO,
-    ChoiceError,
-    Line,
-    Page,
-    Span,
-    Text,
-)
+from channelstats.pages.model import TO_DO, ChoiceError, Line, Page, Span, Text
 from channelstats.pages.people import people_table
 from channelstats.pages.queue import Action
-from channelstats.pages.reports import (
-    ReportData,
-    ReportKind,
-    ReportRequest,
-    sheet,
-)
+from channelstats.pages.reports import ReportData, ReportKind, ReportRequest, sheet
 from channelstats.pages.summary import summary
 
 MOST: Final = 5

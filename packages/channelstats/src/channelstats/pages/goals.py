@@ -22,17 +22,10 @@ import msgspec
 from channelstats.days import SUNDAY
 from channelstats.facts import Inputs, Options, Period
 from channelstats.facts.periods import WEEK
-from channelstats.metrics.table import (
-    Kind,
-)
+from channelstats.metrics.table import Kind
 from channelstats.pages.loading import DashboardData, load
-from channelstats.pages.model import (
-    VIEWS,
-    Choice,
-    Page,
-    Tile,
-)
-from channelstats.pages.registry import view_of
+from channelstats.pages.model import VIEWS, Choice, Page, Tile
+from channelstats.pages.views import view_of
 from channelstats.tables import Tables
 from channelstats.tables.columns import MESSAGES
 from channelstats.tables.directory import Channel

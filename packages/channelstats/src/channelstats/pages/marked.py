@@ -10,15 +10,9 @@ import msgspec
 import polars as pl
 
 from channelstats.metrics.registry import METRICS
-from channelstats.metrics.table import (
-    Table,
-)
+from channelstats.metrics.table import Table
 from channelstats.pages.components import table
-from channelstats.pages.model import (
-    TO_DO,
-    Page,
-    Section,
-)
+from channelstats.pages.model import TO_DO, Page, Section
 from channelstats.pages.queue import ITEM, LISTED, QUEUE, SHOWN
 from channelstats.tables.marks import ItemMark, assignment_of
 

@@ -13,18 +13,10 @@ from channelstats.facts.interactions import interactions
 from channelstats.metrics import registry
 from channelstats.metrics.quantities import ranked
 from channelstats.metrics.registry import TOTAL_OF_PERSON
-from channelstats.metrics.table import (
-    Table,
-)
+from channelstats.metrics.table import Table
 from channelstats.pages.components import table, tiles
 from channelstats.pages.loading import ViewRequest
-from channelstats.pages.model import (
-    Edge,
-    Network,
-    Node,
-    Page,
-    Section,
-)
+from channelstats.pages.model import Edge, Network, Node, Page, Section
 
 MOST_NODES: Final = 60
 MOST_EDGES: Final = 200

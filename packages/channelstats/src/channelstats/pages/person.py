@@ -13,9 +13,7 @@ from channelstats.counting import JOINED
 from channelstats.facts.periods import WEEK
 from channelstats.metrics import registry
 from channelstats.metrics.cohorts import REGULAR
-from channelstats.metrics.table import (
-    Table,
-)
+from channelstats.metrics.table import Table
 from channelstats.pages.channels import channel_table
 from channelstats.pages.components import (
     date_cells,
@@ -26,11 +24,7 @@ from channelstats.pages.components import (
     tiles,
 )
 from channelstats.pages.loading import ViewRequest
-from channelstats.pages.model import (
-    ChoiceError,
-    Page,
-    Section,
-)
+from channelstats.pages.model import ChoiceError, Page, Section
 from channelstats.pages.people import partner_table
 
 _FIGURES: Final = (

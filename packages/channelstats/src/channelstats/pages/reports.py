@@ -17,10 +17,7 @@ from channelstats.days import day_text, period_text
 from channelstats.facts.facts import Slice
 from channelstats.facts.periods import Period
 from channelstats.facts.reading import Options, load_inputs
-from channelstats.metrics.table import (
-    Kind,
-    Table,
-)
+from channelstats.metrics.table import Kind, Table
 from channelstats.pages.date_notes import NO_NOTES, DateNotes
 from channelstats.pages.document import report
 from channelstats.pages.loading import DashboardData, ViewRequest, of_pages, reach_of
@@ -41,8 +38,8 @@ from channelstats.pages.model import (
     Tiles,
 )
 from channelstats.pages.queue import ITEM
-from channelstats.pages.registry import view_of
 from channelstats.pages.small_groups import SmallGroups
+from channelstats.pages.views import view_of
 from channelstats.tables import Tables
 from channelstats.tables.messages import Progress
 

@@ -17,13 +17,7 @@ from typing import Final
 import msgspec
 
 from channelstats.facts.periods import Period
-from channelstats.facts.reading import (
-    Options,
-    ReportContext,
-    dates_of,
-    load_context,
-    load_inputs,
-)
+from channelstats.facts.reading import Options, ReportContext, dates_of, load_context, load_inputs
 from channelstats.pages.document import SCHEMA_VERSION, report
 from channelstats.tables import Tables
 from channelstats.tables.messages import Progress

@@ -8,14 +8,9 @@ from collections.abc import Iterator
 from channelstats.metrics import registry
 from channelstats.metrics.metric import Metric
 from channelstats.metrics.query import Scope, measured
-from channelstats.metrics.table import (
-    Kind,
-)
+from channelstats.metrics.table import Kind
 from channelstats.pages.loading import ViewRequest
-from channelstats.pages.model import (
-    Line,
-    Span,
-)
+from channelstats.pages.model import Line, Span
 
 
 def summary(request: ViewRequest, *, is_own: bool = False) -> Iterator[Line]:

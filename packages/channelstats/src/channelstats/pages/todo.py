@@ -9,16 +9,11 @@ from typing import Final
 import polars as pl
 
 from channelstats.metrics import registry
-from channelstats.metrics.table import (
-    Table,
-)
+from channelstats.metrics.table import Table
 from channelstats.pages import queue
 from channelstats.pages.components import date_cells, message_cells, table
 from channelstats.pages.loading import ViewRequest
-from channelstats.pages.model import (
-    Page,
-    Section,
-)
+from channelstats.pages.model import Page, Section
 from channelstats.pages.team import team_section
 
 _TOO_EARLY: Final = "Not known: too few days before this period were read."

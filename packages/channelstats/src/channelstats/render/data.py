@@ -35,15 +35,8 @@ import polars as pl
 from channelstats.days import minute_text
 from channelstats.identifiers import seconds
 from channelstats.metrics.quantities import replaced
-from channelstats.metrics.table import (
-    Kind,
-    Table,
-)
-from channelstats.pages.model import (
-    Network,
-    Page,
-    Tile,
-)
+from channelstats.metrics.table import Kind, Table
+from channelstats.pages.model import Network, Page, Tile
 from channelstats.render.names import Directory
 from channelstats.render.text import line_text
 

@@ -15,22 +15,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from channelstats.metrics.quantities import Change
-from channelstats.metrics.table import (
-    NUMERIC,
-    Cell,
-    Column,
-    Kind,
-    Link,
-    Table,
-)
-from channelstats.pages.model import (
-    Chart,
-    Heat,
-    Line,
-    Page,
-    Section,
-    Tile,
-)
+from channelstats.metrics.table import NUMERIC, Cell, Column, Kind, Link, Table
+from channelstats.pages.model import Chart, Heat, Line, Page, Section, Tile
 from channelstats.render.charts import drawn
 from channelstats.render.names import Directory, emoji_sign
 from channelstats.render.text import line_text, value_text

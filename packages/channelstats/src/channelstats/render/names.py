@@ -11,9 +11,7 @@ from typing import Final, Self
 from emoji import emojize
 
 from channelstats.identifiers import UNLISTED_CHANNEL
-from channelstats.metrics.table import (
-    Kind,
-)
+from channelstats.metrics.table import Kind
 from channelstats.render.words import printable
 from channelstats.tables import Tables
 from channelstats.tables.directory import Channel, User

@@ -15,14 +15,8 @@ from typing import Final, TypeAlias
 import msgspec
 import polars as pl
 
-from channelstats.metrics.table import (
-    Table,
-)
-from channelstats.pages.model import (
-    CHANNEL,
-    PERSON,
-    VIEWS,
-)
+from channelstats.metrics.table import Table
+from channelstats.pages.model import CHANNEL, PERSON, VIEWS
 from channelstats.pages.reports import ReportData, ReportKind, ReportRequest, report_on
 from channelstats.render.data import csv_of
 from channelstats.render.html import html_of

@@ -10,18 +10,9 @@ from typing import Final, TypeAlias
 import msgspec
 
 from channelstats.metrics.quantities import Change, alone
-from channelstats.metrics.table import (
-    Cell,
-    Kind,
-    Link,
-)
+from channelstats.metrics.table import Cell, Kind, Link
 from channelstats.pages.digest import digest_of
-from channelstats.pages.model import (
-    Line,
-    Page,
-    Span,
-    Text,
-)
+from channelstats.pages.model import Line, Page, Span, Text
 from channelstats.pages.reports import ReportData, ReportRequest
 from channelstats.render.names import Directory
 from channelstats.render.text import line_text

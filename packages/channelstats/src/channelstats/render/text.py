@@ -7,31 +7,10 @@ left out.
 from collections.abc import Iterable, Iterator
 from typing import Final, TypeAlias
 
-from channelstats.metrics.table import (
-    NUMERIC,
-    Cell,
-    Kind,
-    Link,
-    Table,
-)
-from channelstats.pages.model import (
-    Heat,
-    Line,
-    Page,
-    Part,
-    Span,
-    Text,
-    Tiles,
-)
+from channelstats.metrics.table import NUMERIC, Cell, Kind, Link, Table
+from channelstats.pages.model import Heat, Line, Page, Part, Span, Text, Tiles
 from channelstats.render.names import Directory
-from channelstats.render.words import (
-    NOTHING,
-    change_text,
-    change_words,
-    figure_text,
-    plural,
-    width,
-)
+from channelstats.render.words import NOTHING, change_text, change_words, figure_text, plural, width
 
 _SHADES: Final = " ░▒▓█"
 _TextColumn: TypeAlias = tuple[str, bool, list[str]]

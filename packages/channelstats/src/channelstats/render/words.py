@@ -11,9 +11,7 @@ from typing import Final
 
 from channelstats.days import WEEKDAYS
 from channelstats.metrics.quantities import Change
-from channelstats.metrics.table import (
-    Kind,
-)
+from channelstats.metrics.table import Kind
 from channelstats.pages.goals import Measured
 
 NOTHING: Final = "\N{EN DASH}"

@@ -5,13 +5,7 @@ declaration   what a row says of an option, and how its value is parsed
 sources       reads the file, environment variables and flags, and merges them
 """
 
-from channelstats.settings.declaration import (
-    PREFIX,
-    Option,
-    OptionGroup,
-    SettingError,
-    show_value,
-)
+from channelstats.settings.declaration import PREFIX, Option, OptionGroup, SettingError, show_value
 from channelstats.settings.options import OPTIONS, Settings
 from channelstats.settings.sources import add_flags, load
 

@@ -12,13 +12,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, cast
 
-from channelstats.settings.declaration import (
-    PREFIX,
-    Option,
-    OptionGroup,
-    SettingError,
-    Source,
-)
+from channelstats.settings.declaration import PREFIX, Option, OptionGroup, SettingError, Source
 from channelstats.settings.options import OPTIONS, Settings
 
 TOML_FILE: Final = "channelstats.toml"

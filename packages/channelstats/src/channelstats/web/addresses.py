@@ -12,12 +12,7 @@ from urllib.parse import parse_qsl
 
 from channelstats.days import DAY
 from channelstats.metrics.registry import COHORTS
-from channelstats.metrics.table import (
-    Cell,
-    Column,
-    Kind,
-    Table,
-)
+from channelstats.metrics.table import Cell, Column, Kind, Table
 from channelstats.pages.messages import emoji_selection, selection_of
 from channelstats.pages.model import (
     GROUP,

@@ -18,12 +18,7 @@ from channelstats.days import DAY, minute_text
 from channelstats.facts.periods import WEEK, Now, Period
 from channelstats.identifiers import seconds
 from channelstats.lookup import Names
-from channelstats.metrics.table import (
-    NUMERIC,
-    Cell,
-    Kind,
-    Table,
-)
+from channelstats.metrics.table import NUMERIC, Cell, Kind, Table
 from channelstats.pages.channel import MOST_COMPARED
 from channelstats.pages.goals import Bound, measured
 from channelstats.pages.marked import ASSIGNED_BY, ASSIGNEE, MARKED

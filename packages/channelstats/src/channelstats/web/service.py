@@ -35,8 +35,8 @@ from channelstats.pages.loading import (
 from channelstats.pages.marked import with_marks
 from channelstats.pages.model import CHANNEL, UNCOMPARED, VIEWS, Choice, ChoiceError, Page
 from channelstats.pages.page_bytes import code_digest, decoded, encoded
-from channelstats.pages.registry import unmarked_view_of
 from channelstats.pages.reports import ReportKind, ReportRequest, load_report_data
+from channelstats.pages.views import unmarked_view_of
 from channelstats.render.reports import Form, render
 from channelstats.settings import Settings
 from channelstats.tables import Tables

@@ -16,12 +16,7 @@ import msgspec
 import polars as pl
 
 from channelstats.metrics.quantities import replaced
-from channelstats.metrics.table import (
-    NUMERIC,
-    Column,
-    Kind,
-    Table,
-)
+from channelstats.metrics.table import NUMERIC, Column, Kind, Table
 from channelstats.pages.marked import ASSIGNED_BY, ASSIGNEE
 from channelstats.web.filters import BadQuery, whole_number
 

@@ -7,18 +7,8 @@ import msgspec
 import pytest
 from markupsafe import Markup
 
-from channelstats.metrics.table import (
-    Kind,
-)
-from channelstats.pages.model import (
-    DateNote,
-    Edge,
-    Heat,
-    Network,
-    Node,
-    Series,
-    SeriesChart,
-)
+from channelstats.metrics.table import Kind
+from channelstats.pages.model import DateNote, Edge, Heat, Network, Node, Series, SeriesChart
 from channelstats.render.charts import drawn as with_legend
 from channelstats.render.charts.drawing import HALF, LETTER, NARROW, WIDE
 from channelstats.render.charts.heat import STEPS, heat, step

@@ -4,9 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channelstats.metrics.table import (
-    Kind,
-)
+from channelstats.metrics.table import Kind
 from channelstats.render.charts.drawing import marks_of, spread
 from channelstats.render.words import date_text, figure_text, mark_texts
 

@@ -18,14 +18,7 @@ from collections.abc import Callable
 from markupsafe import Markup
 
 from channelstats.pages.model import Chart, Heat, Network, SeriesChart
-from channelstats.render.charts.drawing import (
-    NARROW,
-    WIDE,
-    Leads,
-    colour,
-    nowhere,
-    shape,
-)
+from channelstats.render.charts.drawing import NARROW, WIDE, Leads, colour, nowhere, shape
 from channelstats.render.charts.heat import FEWEST, STEPS, heat, ranges
 from channelstats.render.charts.network import network
 from channelstats.render.charts.series import note_text, series

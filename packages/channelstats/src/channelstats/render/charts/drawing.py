@@ -9,12 +9,8 @@ from typing import Final, NamedTuple, TypeAlias
 
 from markupsafe import Markup, escape
 
-from channelstats.metrics.table import (
-    Kind,
-)
-from channelstats.pages.model import (
-    SeriesChart,
-)
+from channelstats.metrics.table import Kind
+from channelstats.pages.model import SeriesChart
 from channelstats.render.words import mark_texts
 
 Leads: TypeAlias = Callable[[Sequence[str]], str]

@@ -12,12 +12,8 @@ from typing import Final
 
 from markupsafe import Markup
 
-from channelstats.metrics.table import (
-    Kind,
-)
-from channelstats.pages.model import (
-    Heat,
-)
+from channelstats.metrics.table import Kind
+from channelstats.pages.model import Heat
 from channelstats.render.charts.drawing import (
     LETTER,
     NARROW,

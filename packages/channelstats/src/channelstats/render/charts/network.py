@@ -16,15 +16,7 @@ from typing import Final, TypeAlias
 from markupsafe import Markup
 
 from channelstats.pages.model import Network
-from channelstats.render.charts.drawing import (
-    LETTER,
-    WIDE,
-    Leads,
-    Place,
-    nowhere,
-    picture,
-    shape,
-)
+from channelstats.render.charts.drawing import LETTER, WIDE, Leads, Place, nowhere, picture, shape
 
 Places: TypeAlias = dict[str, complex]
 """By ID; across is the real part and down the imaginary one."""

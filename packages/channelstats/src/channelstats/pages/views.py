@@ -24,15 +24,7 @@ from channelstats.pages import (
 from channelstats.pages.date_notes import NO_NOTES, DateNotes, with_date_notes
 from channelstats.pages.loading import NO_MEMBERS, DashboardData, Members, ViewRequest
 from channelstats.pages.marked import NO_MARKS, MarkedItems, with_marks
-from channelstats.pages.model import (
-    CHANNEL,
-    GROUP,
-    MESSAGES,
-    PERSON,
-    Choice,
-    ChoiceError,
-    Page,
-)
+from channelstats.pages.model import CHANNEL, GROUP, MESSAGES, PERSON, Choice, ChoiceError, Page
 
 _VIEWS: Final[Mapping[str, Callable[[ViewRequest], Page]]] = {
     "overview": overview.view,
