@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -131,15 +130,6 @@ def test_channels_are_chosen_and_left_out_by_name_and_id(connected: Slack) -> No
     assert {item["slack_cid"] for item in stored().values()} == {"CONE"}
 
 
-def test_a_channel_that_is_not_there_is_a_problem(connected: Slack, capfd: Capture) -> None:
-    connected.serve(three())
-    assert sync(connected, "--channel", "two", "nowhere", what="messages") == WITH_PROBLEMS
-    assert error_lines(capfd) == [
-        "channelstats: nowhere: no channel is called so, or it is private, or hidden",
-        "read: 8 messages of 1 channel, 8 new or changed, 1 problem",
-    ]
-
-
 def test_a_bot_reads_what_it_is_in_and_joins_the_rest_on_demand(
     connected: Slack, capfd: Capture
 ) -> None:
@@ -218,23 +208,6 @@ def test_what_would_be_removed_is_not_missing(connected: Slack) -> None:
 
 # ── faults ──────────────────────────────────────────────────────────────────────────────────────
 
-Faults = Callable[[], list[Fault]]
-
-
-@pytest.mark.parametrize(
-    "faults",
-    [
-        pytest.param(lambda: [Fault("rate", "30", times=25)], id="a storm of 429"),
-        pytest.param(lambda: [Fault("cut", times=4)], id="cuts in mid-page"),
-        pytest.param(lambda: [Fault("expire", method=HISTORY, times=3)], id="expired cursors"),
-        pytest.param(lambda: [Fault("status", "502", times=5)], id="502"),
-    ],
-)
-def test_troubles_that_pass_are_not_told(connected: Slack, capfd: Capture, faults: Faults) -> None:
-    connected.serve(three(), *faults(), most=3)
-    assert sync(connected) == DONE
-    assert error_lines(capfd) == [ALL_OF_IT]
-
 
 @pytest.mark.parametrize(("flags", "told"), [((), True), (("--quiet",), False)])
 def test_a_long_wait_is_told(
@@ -253,16 +226,6 @@ def test_a_long_wait_is_told(
             Fault("cut", method=HISTORY, channel="CTWO", after=1, times=-1),
             "two: conversations.history: the answer was cut, 6 times",
             id="cut in mid-page",
-        ),
-        pytest.param(
-            Fault("rate", "30", method=HISTORY, channel="CTWO", times=-1),
-            "two: conversations.history: rate limited 30 times in a row",
-            id="429 without an end",
-        ),
-        pytest.param(
-            Fault("expire", method=HISTORY, channel="CTWO", times=-1),
-            "two: conversations.history: invalid_cursor",
-            id="cursors that always expire",
         ),
         pytest.param(
             Fault("error", "missing_scope", "users.list", times=-1, more={"needed": "users:read"}),
