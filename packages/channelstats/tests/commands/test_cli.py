@@ -37,14 +37,6 @@ def error_of(arguments: list[str], capfd: Capture) -> str:
     return found.err
 
 
-def test_an_import_says_what_came_and_up_to_when(capfd: Capture) -> None:
-    assert main(["import-export", str(EXAMPLE)]) == 0
-    assert capfd.readouterr().err.splitlines() == [
-        "imported: 2 channels, 15 messages, 15 new or changed",
-        UP_TO,
-    ]
-
-
 def test_a_report_goes_to_standard_output(data: list[str], capfd: Capture) -> None:
     assert main(["report", "global", *WEEK, *data]) == 0
     found = capfd.readouterr()
