@@ -1,22 +1,15 @@
-"""The tables in DynamoDB: what plain boto3 finds there, and that reports are the same as over the
-embedded store.
-"""
+"""The tables in DynamoDB: what plain boto3 finds there."""
 
-import json
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import boto3
 import pytest
 
-from channelstats.cli import main
-from channelstats.pages.model import VIEWS
 from channelstats.tables import Tables
 from channelstats.tables.items import HASH_KEYS
 from support import dynamo_servers
-from support.channelstats.dashboard import dashboard
-from support.channelstats.house import EXAMPLE, NOW, UTC, House, house
+from support.channelstats.house import EXAMPLE, NOW, UTC, House
 from support.clocks import ManualClock
 from support.table_engines import DynamoStore
 
@@ -147,72 +140,3 @@ async def test_tables_have_one_key_and_messages_their_indexes(
             "User_id": ["slack_uid", "ts"],
         }
         assert indexes == (expected if table == "Message" else {})
-
-
-async def test_a_long_text_is_in_pieces_that_the_parent_names(
-    imported: House, database: DynamoStore
-) -> None:
-    await imported.tables.bulk.put("long", "a" * 300_000 + "b")
-    reader = Reader(database)
-    assert reader.item("BulkStore", "long") == {
-        "item_id": {"S": "long"},
-        "0": {"S": "long-0"},
-        "1": {"S": "long-1"},
-    }
-    assert reader.item("BulkStore", "long-1") == {"item_id": {"S": "long-1"}, "value": {"S": "b"}}
-    assert reader.item("BulkStore", "CGEN")["value"] == {"S": "UALICE,UBOB,UCARA"}
-
-
-@pytest.fixture
-def access(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-
-
-@pytest.mark.usefixtures("access")
-def test_reports_are_the_same_over_either_store(
-    tmp_path: Path, database: DynamoStore, capfd: pytest.CaptureFixture[str]
-) -> None:
-    remote = f"dynamodb://us-east-1?endpoint={database.endpoint}&prefix={database.prefix}"
-    documents = []
-    for flags in (
-        ["--data", str(tmp_path / "a")],
-        ["--data", str(tmp_path / "b"), "--store", remote],
-    ):
-        assert main(["import-export", str(EXAMPLE), "--quiet", *flags]) == 0
-        week = ["--week", "2024-03-12", "--format", "json"]
-        for _ in range(2):  # made, and then found in the store
-            assert main(["report", "global", *week, *flags]) == 0
-            document = json.loads(capfd.readouterr().out)
-            # Its last part is the state of the very store.
-            made_from = document["input_fingerprint"].rpartition("/")[0]
-            documents.append(document | {"generated_at": 0, "input_fingerprint": made_from})
-    assert documents[0]["statistics"]["words"] == 40
-    assert documents == documents[:1] * 4
-
-
-@pytest.mark.usefixtures("access")
-def test_what_is_forgotten_is_in_no_table_any_more(tmp_path: Path, database: DynamoStore) -> None:
-    remote = f"dynamodb://us-east-1?endpoint={database.endpoint}&prefix={database.prefix}"
-    flags = ["--data", str(tmp_path), "--store", remote, "--quiet"]
-    assert main(["import-export", str(EXAMPLE), *flags]) == 0
-    assert main(["report", "global", "--week", "2024-03-12", *flags]) == 0
-    assert main(["forget", "bob", *flags]) == 0
-    reader = Reader(database)
-    left = repr([reader.items(table) for table in HASH_KEYS])
-    assert "UALICE" in left
-    assert not any(name in left for name in ("UBOB", "'bob'", "Bob Berg"))
-
-
-async def test_every_view_of_the_dashboard_is_the_same_over_either_store(
-    imported: House, tmp_path: Path
-) -> None:
-    async with (
-        house(tmp_path) as embedded,
-        dashboard(imported, tmp_path, slack_name="example") as remote,
-        dashboard(embedded, tmp_path, slack_name="example") as local,
-    ):
-        await embedded.take_in(EXAMPLE)
-        for path in (*(f"/{name}.json?weeks=1" for name in VIEWS), "/threads?weeks=1", "/health"):
-            assert await remote.text(path) == await local.text(path)

@@ -79,8 +79,8 @@ def _parts(name: str) -> list[str]:
 
 def _words_in(name: str) -> list[str]:
     """The words of a name, with and without what is between their letters: O'Hara is Ohara too."""
-    whole = (re.sub(r"[\W_]+", "", word) for word in name.lower().split())
-    return _parts(name) + [word for word in whole if len(word) > 1]
+    unbroken = (re.sub(r"[\W_]+", "", word) for word in name.lower().split())
+    return _parts(name) + [word for word in unbroken if len(word) > 1]
 
 
 class Pseudonyms:
@@ -191,18 +191,18 @@ async def copy_anonymized(
 async def _copy_channels(
     source: Tables, target: Tables, names: Pseudonyms, channels: dict[str, Channel], out: Exclusions
 ) -> None:
-    shown = {
+    renamed = {
         cid: msgspec.structs.replace(
             channel, slack_cid=names.identifier(cid), friendly_name=names.channel(cid)
         )
         for cid, channel in channels.items()
     }
-    await target.channels.put(shown.values())
-    await target.configuration.put_names(shown.values())
+    await target.channels.put(renamed.values())
+    await target.configuration.put_names(renamed.values())
     general = await source.configuration.general()
     await target.configuration.put_general(
         msgspec.structs.replace(channel, is_general=cid in general)
-        for cid, channel in shown.items()
+        for cid, channel in renamed.items()
     )
     for cid, at in (await source.watermarks.all()).items():
         if cid in channels:
@@ -212,8 +212,8 @@ async def _copy_channels(
             await target.members_log.add(at, {names.identifier(cid): count})
     for cid in filter(channels.__contains__, await source.bulk.names()):
         members = (await source.bulk.get(cid) or "").split(",")
-        shown_members = [names.identifier(uid) for uid in members if uid not in out]
-        await target.bulk.put(names.identifier(cid), ",".join(shown_members))
+        renamed_members = [names.identifier(uid) for uid in members if uid not in out]
+        await target.bulk.put(names.identifier(cid), ",".join(renamed_members))
 
 
 async def _copy_configuration(source: Tables, target: Tables) -> None:

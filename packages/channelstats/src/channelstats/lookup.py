@@ -79,9 +79,7 @@ async def user_id(tables: Tables, name: str) -> str:
     uid = ids_of_people(users).get(uid, uid)
     if is_user_id(uid) and uid not in users and uid in await tables.first_posts.all():
         return uid
-    if uids := _users_called(users, name):
-        return _only(uids, name)
-    raise NotFound(f"there is no user {name!r}{_people_like(users, name)}")
+    return user_of(users, name)
 
 
 def user_of(users: Mapping[str, User], name: str) -> str:
@@ -89,7 +87,9 @@ def user_of(users: Mapping[str, User], name: str) -> str:
     uids = _users_called(users, name)
     if not uids:
         raise NotFound(f"there is no user {name!r}{_people_like(users, name)}")
-    return _only(uids, name)
+    if len(uids) > 1:
+        raise NotFound(f"{name!r} may be any of {', '.join(uids)}: give the ID")
+    return uids[0]
 
 
 def _users_called(users: Mapping[str, User], name: str) -> list[str]:
@@ -139,12 +139,6 @@ def _did_you_mean(name: str, known: Iterable[str]) -> str:
     folded = {spelt.casefold(): spelt for spelt in filter(None, known)}
     near = get_close_matches(name.lstrip("#@").casefold(), folded, 1, _ALIKE)
     return f"; did you mean {folded[near[0]]!r}?" if near else ""
-
-
-def _only(uids: list[str], name: str) -> str:
-    if len(uids) > 1:
-        raise NotFound(f"{name!r} may be any of {', '.join(uids)}: give the ID")
-    return uids[0]
 
 
 class Names:

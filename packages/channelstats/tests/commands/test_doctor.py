@@ -96,24 +96,18 @@ def test_a_folder_that_everybody_can_read_is_told(capfd: Capture) -> None:
     ]
 
 
-def test_a_store_that_is_none_is_a_problem(capfd: Capture) -> None:
+def test_a_store_that_is_none_or_anothers_is_a_problem_with_its_path(capfd: Capture) -> None:
     DATA.mkdir()
     file = DATA / "channelstats.sqlite"
+    with closing(sqlite3.connect(file)) as database:
+        database.execute("CREATE TABLE other (x)")
+    line = f"{file.absolute()} is a database of another program"
+    assert Doctor(capfd).of("problem", "store") == [line]
     file.write_text("this is no database" * 100)
     found = Doctor(capfd)
     assert found.code == WITH_PROBLEMS
     assert found.of("problem", "store") == [f"cannot open {file.absolute()}: it is not a database"]
     assert len(found.of("ok", "versions")) == 1
-
-
-def test_a_store_of_another_program_is_called_by_its_path_once(capfd: Capture) -> None:
-    DATA.mkdir()
-    file = DATA / "channelstats.sqlite"
-    with closing(sqlite3.connect(file)) as database:
-        database.execute("CREATE TABLE other (x)")
-    assert Doctor(capfd).of("problem", "store") == [
-        f"{file.absolute()} is a database of another program"
-    ]
 
 
 def test_a_data_folder_that_is_a_file_is_a_problem(capfd: Capture) -> None:
@@ -223,15 +217,6 @@ def test_a_token_that_does_not_work_is_a_problem(
     assert found.of("problem", "token that reads") == [
         f"of CHANNELSTATS_READ_TOKEN: auth.test: {says}"
     ]
-
-
-def test_a_token_that_others_can_read_is_a_problem(capfd: Capture, tmp_path: Path) -> None:
-    file = tmp_path / "token"
-    file.write_text(TOKEN)
-    file.chmod(0o644)
-    found = Doctor(capfd, "--post-token-file", str(file))
-    assert found.code == WITH_PROBLEMS
-    assert "chmod 600" in found.of("problem", "token that posts")[0]
 
 
 def test_links_need_the_name_of_the_workspace(connected: Slack, capfd: Capture) -> None:

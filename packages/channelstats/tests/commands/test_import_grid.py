@@ -131,12 +131,3 @@ def test_messages_of_such_folders_are_linked_to_nowhere(
     assert called("report", "channel", "old", *WEEK, *flags, now=NOW) == DONE
     (page,) = (tmp_path / "out").iterdir()
     assert "archives/CUNLISTED" not in page.read_text()
-
-
-def test_an_export_of_lists_alone_is_a_problem(tmp_path: Path, capfd: Capture) -> None:
-    path = write_zip({"channels.json": b"[]", "users.json": b"[]"}, tmp_path / "lists.zip")
-    assert called("import-export", str(path), now=NOW) == WITH_PROBLEMS
-    assert error_lines(capfd)[0] == (
-        "channelstats: lists.zip: no file of a day is in it, so there are no messages: it has the "
-        "lists alone"
-    )

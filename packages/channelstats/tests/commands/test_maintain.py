@@ -87,29 +87,23 @@ def refused(do: Callable[..., Any]) -> Callable[..., Any]:
     return refusing
 
 
-@pytest.mark.parametrize("answer", ["\n", "n\n", "", "bob\n"])
+@pytest.mark.parametrize(
+    ("answer", "flags", "goes"),
+    [
+        *((answer, (), False) for answer in ("\n", "n\n", "", "bob\n")),
+        *((answer, (), True) for answer in ("y\n", "Yes\n")),
+        ("", ("--yes",), True),
+    ],
+)
 def test_at_a_terminal_nobody_goes_without_a_yes(
-    answer: str, monkeypatch: pytest.MonkeyPatch
+    answer: str, flags: tuple[str, ...], goes: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     screen = at_terminal(answer, monkeypatch)
-    assert forget() == NOT_DONE
-    assert screen.getvalue() == f"{ASKED}channelstats: nothing was removed\n"
-    assert is_there()
-
-
-@pytest.mark.parametrize("answer", ["y\n", "Yes\n"])
-def test_at_a_terminal_a_yes_is_enough(answer: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    screen = at_terminal(answer, monkeypatch)
-    assert forget() == DONE
-    assert screen.getvalue().startswith(ASKED)
-    assert not is_there()
-
-
-def test_nobody_is_asked_who_said_yes_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    screen = at_terminal("", monkeypatch)
-    assert forget("--yes") == DONE
-    assert "Remove everything" not in screen.getvalue()
-    assert not is_there()
+    assert forget(*flags) == (DONE if goes else NOT_DONE)
+    said = screen.getvalue()
+    assert said.startswith(ASKED) is not bool(flags)
+    assert said.endswith("channelstats: nothing was removed\n") is not goes
+    assert is_there() is not goes
 
 
 def test_somebody_unknown_is_called_by_the_id(capfd: Capture) -> None:

@@ -45,13 +45,6 @@ def test_a_week_after_everything_names_the_newest_message(capfd: Capture) -> Non
     assert later == f"{READ}; what came later is not in this report"
 
 
-def test_days_before_everything_are_said_to_be_silent(capfd: Capture) -> None:
-    (line,) = told(capfd, "--week", "2023-01-04")
-    assert line.startswith(
-        "there were no messages from 2023-01-01 to 2023-01-07; the newest message"
-    )
-
-
 @pytest.mark.parametrize(
     ("days", "now", "said"),
     [
@@ -132,13 +125,6 @@ def test_days_after_everything_offer_as_many_with_messages(capfd: Capture) -> No
     assert "Saturday 16 March 2024; as many days up to it are from 2024-02-26 to 2024" in page
     assert called("report", "global", "--days", "20", now=LATER) == DONE
     assert "The newest message of the workspace is of Saturday 16 March" in capfd.readouterr().out
-
-
-def test_everybody_who_posted_is_listed(capfd: Capture) -> None:
-    assert called("report", "global", "--week", "2024-03-13", now=LATER) == DONE
-    page = capfd.readouterr().out
-    assert "3 people wrote 8 messages (60% more)." in page
-    assert all(f"@{name}" in page for name in ("ali", "Bob Berg", "cara"))
 
 
 def test_days_before_everything_name_no_newer_message(capfd: Capture) -> None:

@@ -118,13 +118,6 @@ def test_a_dry_run_touches_nothing_and_a_second_run_sends_nothing(
     assert capfd.readouterr().out.splitlines() == [*already, LINKS]
 
 
-def test_a_long_wait_is_told(there: Slack, capfd: Capture) -> None:
-    open_for_business(there, Fault("rate", "300", method=POST))
-    assert weekly(there) == DONE
-    waited = f"Slack asks to wait 300 s before the next {POST}"
-    assert error_lines(capfd) == [waited, *(f"{words}: sent" for words in EVERYTHING)]
-
-
 def test_goals_and_alerts_are_one_message_in_the_channel_of_the_weekly_report(
     there: Slack, capfd: Capture
 ) -> None:

@@ -519,24 +519,6 @@ async def test_whoever_is_in_no_list_is_known_by_a_profile_beside_a_message(
     assert (await empty.tables.configuration.counts()).all_users == 2
 
 
-async def test_when_a_user_was_inserted_is_kept_from_the_first_import_on(
-    empty: House, written: Any
-) -> None:
-    of = workspace(one=[message(1)])
-    await empty.take_in(written(of), now=NOW)
-    of.users.append({"id": C, "name": "cara"})
-    of.users[0]["name"] = "renamed"
-    next(iter(of.messages.values())).append(message(86_400))
-    await empty.take_in(written(of), now=NOW + 86_400)
-    users = await empty.tables.users.all()
-    assert users[A].user_name == "renamed"
-    assert {uid: user.insert_timestamp for uid, user in users.items()} == {
-        A: int(NOW),
-        B: int(NOW),
-        C: int(NOW) + 86_400,
-    }
-
-
 async def test_of_users_who_are_new_nothing_is_read(
     empty: House, written: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

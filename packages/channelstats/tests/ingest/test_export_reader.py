@@ -4,7 +4,6 @@ stays behind.
 
 import asyncio
 import gc
-import json
 import multiprocessing
 import os
 import select
@@ -15,14 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from channelstats.demo.workspace import Size, write_export
 from channelstats.ingest import export_reader
 from channelstats.ingest.export_reader import ReaderEnded, channel_reader, read_channel
 from channelstats.ingest.rows import Origin
 from channelstats.ingest.runs import Event, StepProgress
 from channelstats.slack.export import Export, ExportChannel
-from keytables import Item
-from support.channelstats.house import EXAMPLE, House, house
+from support.channelstats.house import EXAMPLE, House
 from support.channelstats.small_workspace import said, workspace
 from support.channelstats.workspace import (
     EXPORT_FORMS,
@@ -177,22 +174,3 @@ def test_the_process_ends_without_a_word_with_an_import_that_was_killed(tmp_path
         assert ended
         # No warning of Python's that something was left behind, either.
         assert importing.stderr.read() == ""
-
-
-async def test_an_import_that_is_read_in_a_process_leaves_the_same_tables(
-    empty: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "export.zip"
-    write_export(path, Size(40, 12, 2_000, 28), last_day=LAST, seed=3)
-    await empty.take_in(path)
-    monkeypatch.setattr(export_reader, "LARGE", 0)
-    async with house(tmp_path / "process") as other:
-        await other.take_in(path)
-        await other.take_in(path)  # now with everything stored
-        assert _without_marks(await other.everything()) == _without_marks(await empty.everything())
-
-
-def _without_marks(everything: dict[str, dict[str, Item]]) -> str:
-    """What does not tell when something was written."""
-    kept = {key: row for key, row in everything["Configuration"].items() if key[:4] == "seen"}
-    return json.dumps({**everything, "Configuration": kept, "BulkStore": {}}, default=sorted)

@@ -164,14 +164,6 @@ async def test_a_broadcast_is_one_row_with_the_fields_of_a_reply(
     assert await empty.tables.watermarks.get("CONE") == int(at(1))
 
 
-async def test_long_threads_and_histories_come_in_pages(slack: Slack, empty: House) -> None:
-    thread = [said(1), *(said(1 + n / 100, B, thread=1) for n in range(1, 12))]
-    await run(slack, empty, 3, *thread, *(said(2 + n / 100) for n in range(9)), most=4)
-    rows = await stored(empty)
-    assert len(rows) == 21
-    assert rows[ts(1)].reply_count == 11
-
-
 # ── edits and reactions ──────────────────────────────────────────────────────────────────────────
 
 

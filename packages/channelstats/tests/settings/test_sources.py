@@ -44,6 +44,8 @@ def test_another_file_can_be_named(tmp_path: Path) -> None:
     file.write_text('prefix = "other"')
     assert load({"config": str(file)}, {}).prefix == "other"
     assert load({}, {"CHANNELSTATS_CONFIG": str(file)}).prefix == "other"
+    with pytest.raises(SettingError, match=r"none\.toml: there is no such file"):
+        load({"config": str(tmp_path / "none.toml")}, {})
 
 
 @pytest.mark.parametrize(

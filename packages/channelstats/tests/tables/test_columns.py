@@ -1,7 +1,6 @@
 """Files: the columns of a date, whole or nothing, for their owner alone."""
 
 import asyncio
-import os
 import tempfile
 from pathlib import Path
 
@@ -147,27 +146,6 @@ async def test_only_files_of_the_present_versions_are_kept(files: DayFiles, fold
     assert [path.name[:10] for path in there(folder)] == [DAY, "notes.txt"]
 
 
-async def test_what_is_removed_is_overwritten(files: DayFiles, folder: Path) -> None:
-    await files.put({DAY: SOME}, {DAY: "a1"})
-    [path] = there(folder)
-    path.with_name("the same").hardlink_to(path)
-    await files.drop([DAY])
-    [same] = there(folder)
-    assert set(same.read_bytes()) == {0}
-
-
-async def test_what_cannot_be_overwritten_is_removed_all_the_same(
-    files: DayFiles, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refused(path: Path, *_: object) -> None:
-        raise PermissionError(path)
-
-    await files.put({DAY: SOME}, {DAY: "a1"})
-    monkeypatch.setattr(Path, "open", refused)  # modes do not bind every user that tests run as
-    await files.drop([DAY])
-    assert there(folder) == []
-
-
 async def test_what_can_neither_be_overwritten_nor_removed_is_reported(
     files: DayFiles, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,13 +160,6 @@ async def test_what_can_neither_be_overwritten_nor_removed_is_reported(
     assert await files.find({DAY: "b2"}) == {}
     monkeypatch.undo()
     assert await files.keep_only({DAY: "b2"}) == []
-
-
-async def test_only_their_owner_can_read_them(files: DayFiles, folder: Path) -> None:
-    await files.put({DAY: SOME}, {DAY: "a1"})
-    [path] = there(folder)
-    modes = [os.stat(one).st_mode & 0o777 for one in (path, folder, folder.parent)]
-    assert modes == [0o600, 0o700, 0o700]
 
 
 async def test_without_a_folder_that_can_be_written_nothing_is_kept(tmp_path: Path) -> None:

@@ -1,10 +1,8 @@
 """Users and channels: two rows for a channel, and what a replaced row keeps."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from channelstats.tables.directory import Channel, FirstPost, User, key_of
+from channelstats.tables.directory import Channel, FirstPost, User
 from support.channelstats.house import House
 
 
@@ -32,13 +30,6 @@ def test_the_name_shown_is_the_first_that_is_not_empty() -> None:
     assert User("U1", "name", "Real").name == "Real"
     assert User("U1", "name").name == "name"
     assert User("U1").name == "U1"
-
-
-async def test_the_earliest_account_date_stays(empty: House) -> None:
-    created = empty.tables.users_created
-    await created.add([("U1", 50), ("U1", 40), ("U2", 9)])
-    await created.add([("U1", 60), ("U2", 3)])
-    assert await created.all() == {"U1": 40, "U2": 3}
 
 
 async def test_channels_are_counted_once(empty: House) -> None:
@@ -81,11 +72,6 @@ async def test_the_first_id_under_a_key_is_stored_and_none_is_lost(empty: House)
     await hashes.add(["UBX", "UAX", "UCY"])
     rows = await empty.items("UserHash")
     assert {key: item["uids"] for key, item in rows.items()} == {"X": "UAX UBX", "Y": "UCY"}
-
-
-@given(st.from_regex(r"U[A-Z0-9]{1,10}", fullmatch=True))
-def test_the_key_is_the_last_character(uid: str) -> None:
-    assert key_of(uid) == uid[-1]
 
 
 # ── Samples of members ───────────────────────────────────────────────────────────────────────────

@@ -6,7 +6,7 @@ from channelstats.counting import Counting
 from channelstats.tables.directory import FirstPost
 from channelstats.tables.exclusion import remove_before
 from channelstats.tables.first_posts import rebuild
-from support.channelstats.house import EXAMPLE, House
+from support.channelstats.house import House
 
 
 async def removed(house: House, first: date) -> dict[str, int]:
@@ -64,9 +64,3 @@ async def test_a_second_time_there_is_nothing_left_to_remove(example: House) -> 
     days = await example.tables.messages.days()
     assert await removed(example, date(2024, 3, 10)) == {}
     assert await example.tables.messages.days() == days
-
-
-async def test_what_is_imported_again_is_removed_again(example: House) -> None:
-    await removed(example, date(2024, 3, 10))
-    await example.take_in(EXAMPLE)
-    assert sum((await removed(example, date(2024, 3, 10))).values()) == 6

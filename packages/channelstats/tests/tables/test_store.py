@@ -10,7 +10,7 @@ from channelstats.tables.configuration import WRITER_SECONDS, Configuration
 from keytables import Unavailable
 from keytables.lease import Lease
 from support import engines
-from support.channelstats.dated import opened, row
+from support.channelstats.dated import opened
 from support.clocks import ManualClock
 from support.memory_engine import MemoryEngine
 
@@ -99,15 +99,6 @@ async def test_what_a_run_of_the_version_before_left_is_in_nobodys_way(clock: Ma
     tables = await opened(MemoryEngine(clock))
     await tables.configuration.put("writer", {"owner": "o", "since": BEGUN, "renewed": BEGUN})
     await begun(tables, clock)
-
-
-async def test_whoever_writes_takes_over_what_a_dead_run_left_open(clock: ManualClock) -> None:
-    engine = MemoryEngine(clock)
-    dead, following = await opened(engine), await opened(engine)
-    await dead.messages.write([row(0)])
-    async with following.writing(clock):
-        await following.messages.close_days()
-    assert not any((await following.messages.days()).values())
 
 
 async def test_what_was_written_once_and_is_read_no_more_is_removed(clock: ManualClock) -> None:

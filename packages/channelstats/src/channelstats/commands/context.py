@@ -94,10 +94,10 @@ class CommandContext(msgspec.Struct):
 
     def week(self) -> Period | None:
         """The week of `--week`; None where it is not given."""
-        given: date | None = self.arguments.week
-        if given is None:
+        day: date | None = self.arguments.week
+        if day is None:
             return None
-        return Period(week_of(given, self.settings.first_weekday), WEEK, self.zone)
+        return Period(week_of(day, self.settings.first_weekday), WEEK, self.zone)
 
     @property
     def last_week(self) -> Period:

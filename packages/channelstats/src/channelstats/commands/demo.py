@@ -67,15 +67,15 @@ class DemoPlan(msgspec.Struct, frozen=True):
     groups=(OptionGroup.COUNTING, OptionGroup.DASHBOARD),
 )
 async def demo(context: CommandContext) -> int:
-    wanted, export = _wanted(context), context.arguments.export
+    requested, export = _requested(context), context.arguments.export
     if export is not None:
-        _write(context, wanted, export)
-        context.say(f"{export}: {many(wanted.size.messages, 'made-up message')}")
+        _write(context, requested, export)
+        context.say(f"{export}: {many(requested.size.messages, 'made-up message')}")
         return context.exit_code
     with _folder(context) as folder:
         own = msgspec.structs.replace(context, settings=_settings(context, folder))
         await check_port(own.settings)
-        await _make(own, wanted)
+        await _make(own, requested)
         is_kept = context.arguments.data is not None
         second = signal.SIG_DFL if is_kept else _removing(folder)
         await serve_dashboard(
@@ -84,16 +84,16 @@ async def demo(context: CommandContext) -> int:
     return context.exit_code
 
 
-def _wanted(context: CommandContext) -> DemoPlan:
+def _requested(context: CommandContext) -> DemoPlan:
     """What is asked for."""
-    given = {name: getattr(context.arguments, name) for name in _MOST}
+    numbers = {name: getattr(context.arguments, name) for name in _MOST}
     for name, most in _MOST.items():
-        if not 1 <= given[name] <= most:
+        if not 1 <= numbers[name] <= most:
             context.wrong_usage(f"--{name}: expected a number from 1 to {most:,}")
     if context.arguments.store is not None:
         context.wrong_usage("--store: a demo is kept in a folder; name one with --data")
     last_day = last_day_before(_today(context))
-    return DemoPlan(Size(**given), context.arguments.seed, last_day)
+    return DemoPlan(Size(**numbers), context.arguments.seed, last_day)
 
 
 def _today(context: CommandContext) -> date:
@@ -136,10 +136,10 @@ def _removing(folder: Path) -> SignalHandler:
     return end
 
 
-async def _make(context: CommandContext, wanted: DemoPlan) -> None:
+async def _make(context: CommandContext, requested: DemoPlan) -> None:
     """Have the workspace in the folder, unless it is there."""
     folder = context.settings.folder
-    plan = _begun(context.settings, wanted)
+    plan = _begun(context.settings, requested)
     if plan.is_whole:
         return
     folder.mkdir(0o700, parents=True, exist_ok=True)
@@ -151,11 +151,11 @@ async def _make(context: CommandContext, wanted: DemoPlan) -> None:
         await import_archive(context, export, options)
     finally:
         export.unlink(missing_ok=True)
-    whole = msgspec.structs.replace(plan, is_whole=True)
-    (folder / KEPT).write_bytes(msgspec.json.encode(whole))
+    finished = msgspec.structs.replace(plan, is_whole=True)
+    (folder / KEPT).write_bytes(msgspec.json.encode(finished))
 
 
-def _begun(settings: Settings, wanted: DemoPlan) -> DemoPlan:
+def _begun(settings: Settings, requested: DemoPlan) -> DemoPlan:
     """What the folder holds, or what is wanted where it holds nothing.
 
     :raises Failure: it holds something else
@@ -165,10 +165,10 @@ def _begun(settings: Settings, wanted: DemoPlan) -> DemoPlan:
     except FileNotFoundError:
         if settings.file.exists():
             raise Failure(f"{settings.folder}: not a demo's; name another folder") from None
-        return wanted
+        return requested
     except msgspec.MsgspecError as error:
         raise Failure(f"{settings.folder / KEPT}: {error}") from None
-    if (begun.size, begun.seed) != (wanted.size, wanted.seed):
+    if (begun.size, begun.seed) != (requested.size, requested.seed):
         raise Failure(f"{settings.folder}: holds another demo; remove it or name another folder")
     return begun
 

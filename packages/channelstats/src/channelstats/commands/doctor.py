@@ -127,15 +127,15 @@ def _check_machine(context: CommandContext, findings: Findings) -> None:
 
 def _check_settings(context: CommandContext, findings: Findings) -> None:
     settings = context.settings
-    given = [option for option in OPTIONS if option.name in settings.sources]
-    for option in given:
+    set_options = [option for option in OPTIONS if option.name in settings.sources]
+    for option in set_options:
         value, place = getattr(settings, option.name), settings.sources[option.name].place
         findings.ok("settings", f"{option.name} = {show_value(value)} ({place})")
-    others = f"the {len(OPTIONS) - len(given)} others" if given else "all"
+    others = f"the {len(OPTIONS) - len(set_options)} others" if set_options else "all"
     findings.ok("settings", f"{others} have their defaults")
-    known = {option.variable for option in OPTIONS} | set(OTHER_VARIABLES)
+    variables = {option.variable for option in OPTIONS} | set(OTHER_VARIABLES)
     for name in sorted(context.environment):
-        if name.startswith(PREFIX) and name not in known:
+        if name.startswith(PREFIX) and name not in variables:
             near = nearest(name.removeprefix(PREFIX).lower())
             meant = f"; did you mean {PREFIX}{near.upper()}?" if near else ""
             findings.warn("settings", f"{name} is not a setting{meant}")
@@ -327,7 +327,8 @@ async def _check_channels(
 ) -> None:
     """What the limits of the app mean for the channels there are."""
     try:
-        channels = [one async for page in api.channels(private=False) for one in page.items]
+        pages = api.channels(private=False)
+        channels = [channel async for page in pages for channel in page.items]
     except SlackError as error:
         findings.fail("channels", str(error))
         return

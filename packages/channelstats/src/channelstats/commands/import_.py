@@ -58,17 +58,17 @@ _UNORDERED: Final = (
     groups=(OptionGroup.COUNTING, OptionGroup.PRIVACY),
 )
 async def import_export(context: CommandContext) -> int:
-    given, settings = context.arguments, context.settings
+    arguments, settings = context.arguments, context.settings
     options = ImportOptions(
-        include_private=given.include_private,
-        include_dms=given.include_dms,
-        include_unlisted=given.unlisted,
-        workspace=given.workspace,
+        include_private=arguments.include_private,
+        include_dms=arguments.include_dms,
+        include_unlisted=arguments.unlisted,
+        workspace=arguments.workspace,
         exclude_channels=settings.exclude_channels,
         exclude_people=settings.exclude_users,
-        until=given.until,
+        until=arguments.until,
     )
-    await import_archive(context, given.path, options)
+    await import_archive(context, arguments.path, options)
     return context.exit_code
 
 
@@ -99,9 +99,9 @@ async def import_archive(context: CommandContext, path: Path, options: ImportOpt
                 context.say(f"it has every message up to {at}: {result.read.evidence}")
             if not result.is_ordered:
                 context.say(_UNORDERED)
-            for (what, wanted), kinds in _OPTIONAL.items():
+            for (what, flag_name), kinds in _OPTIONAL.items():
                 if number := sum(result.left_out.get(kind, 0) for kind in kinds):
-                    context.say(f"left out: {many(number, what)}; {wanted} imports them too")
+                    context.say(f"left out: {many(number, what)}; {flag_name} imports them too")
             if export.comments:
                 files = many(export.comments, "canvas or list")
                 context.say(f"left out: the comments on {files}")

@@ -181,28 +181,28 @@ _MOST_NOTES: Final = 200
     date_argument("--remove", "remove the note on this date"),
 )
 async def note(context: CommandContext) -> int:
-    given = context.arguments
-    wanted = (given.date is not None, given.list, given.remove is not None)
-    if sum(wanted) != 1:
+    arguments = context.arguments
+    actions = (arguments.date is not None, arguments.list, arguments.remove is not None)
+    if sum(actions) != 1:
         context.wrong_usage("expected DATE and TEXT, --list or --remove DATE")
-    text = " ".join((given.text or "").split())
-    if given.date and not (0 < len(text) <= _LONGEST_NOTE and text.isprintable()):
+    text = " ".join((arguments.text or "").split())
+    if arguments.date and not (0 < len(text) <= _LONGEST_NOTE and text.isprintable()):
         context.wrong_usage(f"TEXT: expected 1 to {_LONGEST_NOTE} letters")
     async with context.tables() as tables:
         configuration = tables.configuration
         notes = await configuration.notes()
-        if given.list:
+        if arguments.list:
             for day, noted in sorted(notes.items()):
                 print(f"{day} {noted}")
-        elif given.remove:
-            if given.remove not in notes:
-                raise Failure(f"{given.remove}: there is no note; see channelstats note --list")
-            await configuration.remove_note(given.remove)
-            context.say(f"{given.remove}: the note {notes[given.remove]!r} is removed")
+        elif arguments.remove:
+            if arguments.remove not in notes:
+                raise Failure(f"{arguments.remove}: there is no note; see channelstats note --list")
+            await configuration.remove_note(arguments.remove)
+            context.say(f"{arguments.remove}: the note {notes[arguments.remove]!r} is removed")
         else:
-            if given.date not in notes and len(notes) >= _MOST_NOTES:
+            if arguments.date not in notes and len(notes) >= _MOST_NOTES:
                 raise Failure(f"there are {len(notes)} notes already; remove one first")
-            await configuration.put_note(given.date, text)
-            instead = f", in place of {notes[given.date]!r}" if given.date in notes else ""
-            context.say(f"{given.date}: {text}{instead}")
+            await configuration.put_note(arguments.date, text)
+            instead = f", in place of {notes[arguments.date]!r}" if arguments.date in notes else ""
+            context.say(f"{arguments.date}: {text}{instead}")
     return context.exit_code

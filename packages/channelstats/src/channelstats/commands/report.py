@@ -50,12 +50,12 @@ _LONGEST_PERIOD: Final = 3660
 class ReportInput(msgspec.Struct, frozen=True):
     """What a report is rendered from."""
 
-    wanted: ReportRequest
+    request: ReportRequest
     data: ReportData
     directory: Directory
 
     def render(self, form: Form) -> Files:
-        return render(self.wanted, self.data, self.directory, form)
+        return render(self.request, self.data, self.directory, form)
 
 
 class _Document(msgspec.Struct):
@@ -106,27 +106,27 @@ def _parse_days(text: str) -> int:
     groups=(OptionGroup.COUNTING, OptionGroup.REPORTS, OptionGroup.PRIVACY),
 )
 async def report(context: CommandContext) -> int:
-    given, period = context.arguments, _period(context)
-    kind, out = ReportKind(given.kind), given.out or context.settings.out
-    forms = tuple(map(Form, given.forms or ([] if given.send else ["text"])))
-    if (kind in (ReportKind.CHANNEL, ReportKind.USER)) != bool(given.name):
-        context.wrong_usage(f"a {kind} report {'has no' if given.name else 'needs a'} name")
+    arguments, period = context.arguments, _period(context)
+    kind, out = ReportKind(arguments.kind), arguments.out or context.settings.out
+    forms = tuple(map(Form, arguments.forms or ([] if arguments.send else ["text"])))
+    if (kind in (ReportKind.CHANNEL, ReportKind.USER)) != bool(arguments.name):
+        context.wrong_usage(f"a {kind} report {'has no' if arguments.name else 'needs a'} name")
     if out is None and (len(forms) > 1 or set(forms) & set(_OF_MANY_FILES)):
         context.wrong_usage("this makes several files: give --out DIR")
     for name in _SENDING_FLAGS:
-        if getattr(given, name) and not given.send:
+        if getattr(arguments, name) and not arguments.send:
             context.wrong_usage(f"--{name.replace('_', '-')} belongs to --send")
     async with context.tables(need_messages=True) as tables:
         subject = await _subject(context, tables, kind)
         destination = ""
-        if given.destination:
-            destination = await destination_of(tables, given.destination)
-        elif given.send:
+        if arguments.destination:
+            destination = await destination_of(tables, arguments.destination)
+        elif arguments.send:
             destination = await usual_destination(tables, context.settings, kind, subject)
         settings = context.settings
-        if not (given.send or any(getattr(given, name) for name in _PERIOD_FLAGS)):
+        if not (arguments.send or any(getattr(arguments, name) for name in _PERIOD_FLAGS)):
             period = await _newest_period(context, tables, period)
-        wanted = ReportRequest(
+        request = ReportRequest(
             kind,
             subject,
             settings.optin_channel,
@@ -137,32 +137,32 @@ async def report(context: CommandContext) -> int:
         if Form.JSON in forms and settings.min_group == 1:
             # It is stored, and then no message is read for it.
             document = await document_of(
-                tables, period, settings.options, clock=context.clock, refresh=given.regen
+                tables, period, settings.options, clock=context.clock, refresh=arguments.regen
             )
             messages = msgspec.json.decode(document, type=_Document).statistics["messages"]
-            files[Form.JSON] = {"": json_of_report(document, wanted)}
-        if given.send or not files.keys() >= set(forms):
-            made = await _input(context, tables, wanted, period)
+            files[Form.JSON] = {"": json_of_report(document, request)}
+        if arguments.send or not files.keys() >= set(forms):
+            made = await _input(context, tables, request, period)
             messages = made.data.now.messages.height
             try:
                 files |= {form: made.render(form) for form in forms if form not in files}
             except ChoiceError as error:
-                raise Failure(f"{given.name}: {error}") from None
+                raise Failure(f"{arguments.name}: {error}") from None
         await _say_what_is_missing(context, tables, period, messages)
         for form in forms:
-            _write(context, out, f"{wanted.name}.{form}", files[form])
-        if given.send and made is not None:
+            _write(context, out, f"{request.name}.{form}", files[form])
+        if arguments.send and made is not None:
             await _send(context, tables, made, destination)
     return context.exit_code
 
 
 def _period(context: CommandContext) -> Period:
     """The days that are asked for; by default the last complete week."""
-    given = context.arguments
-    first: date | None = given.first
-    last: date | None = given.last
-    days: int | None = given.days
-    if given.week and (first or last or days):
+    arguments = context.arguments
+    first: date | None = arguments.first
+    last: date | None = arguments.last
+    days: int | None = arguments.days
+    if arguments.week and (first or last or days):
         context.wrong_usage("--week is a whole week: give it without --from, --to and --days")
     if first and last and days:
         context.wrong_usage("two of --from, --to and --days are enough")
@@ -195,18 +195,18 @@ async def _subject(context: CommandContext, tables: Tables, kind: ReportKind) ->
 
 
 async def _input(
-    context: CommandContext, tables: Tables, wanted: ReportRequest, period: Period
+    context: CommandContext, tables: Tables, request: ReportRequest, period: Period
 ) -> ReportInput:
-    settings, given = context.settings, context.arguments
+    settings, arguments = context.settings, context.arguments
     data = await load_report_data(
         tables,
         period,
         settings.options,
         now=int(context.clock()),
         smallest_group=settings.min_group,
-        refresh=given.regen,
+        refresh=arguments.regen,
     )
-    return ReportInput(wanted, data, await load(tables, settings.slack_name))
+    return ReportInput(request, data, await load(tables, settings.slack_name))
 
 
 async def _newest_period(context: CommandContext, tables: Tables, usual: Period) -> Period:
@@ -263,9 +263,9 @@ def _write_files(path: Path, files: Files) -> None:
         for part, data in files.items():
             file = path / part if part else path
             file.parent.mkdir(parents=True, exist_ok=True)
-            whole = file.with_name(f".{file.name}.new")
-            whole.write_bytes(data)
-            whole.replace(file)
+            unfinished = file.with_name(f".{file.name}.new")
+            unfinished.write_bytes(data)
+            unfinished.replace(file)
     except OSError as error:
         folder = path.parent
         if folder.is_dir():
@@ -283,16 +283,16 @@ def _write_files(path: Path, files: Files) -> None:
 async def _send(
     context: CommandContext, tables: Tables, made: ReportInput, destination: str
 ) -> None:
-    given, wanted, period = context.arguments, made.wanted, made.data.period
-    content = content_of(wanted, made.data, made.directory)
+    arguments, request, period = context.arguments, made.request, made.data.period
+    content = content_of(request, made.data, made.directory)
     title = html.unescape(content.text)
     attachment = None
-    if given.attach:
-        file = made.render(Form(given.attach))[""]
-        attachment = Attachment(f"{wanted.name}.{given.attach}", title, file)
-    key = SentKey(wanted.kind, wanted.subject, period.start, period.days, destination)
+    if arguments.attach:
+        file = made.render(Form(arguments.attach))[""]
+        attachment = Attachment(f"{request.name}.{arguments.attach}", title, file)
+    key = SentKey(request.kind, request.subject, period.start, period.days, destination)
     where = _destination_name(made.directory, destination)
-    if given.dry_run:
+    if arguments.dry_run:
         what = "1 message" if attachment is None else f"1 message and {attachment.name}"
         row = await tables.sent.get(key)
         before = ""
@@ -303,7 +303,7 @@ async def _send(
     async with context.web_api(Purpose.POST) as api:
         job = SendJob(key, content, attachment)
         try:
-            result = await context.sender(api, tables).send(job, again=given.again)
+            result = await context.sender(api, tables).send(job, again=arguments.again)
         except SlackError as error:
             raise Failure(f"not sent to {where}: {error}") from None
     hint = "; --again sends it once more" if result.state is SendState.ALREADY else ""

@@ -267,18 +267,18 @@ async def mail(context: CommandContext) -> int:
     if bool(address) == (what == "list"):
         context.wrong_usage("give an address with add, remove and test, and none with list")
     async with context.tables() as tables:
-        every = await tables.subscriptions.all()
-        known = sorted(one.address for one in every if one.address)
+        subscriptions = await tables.subscriptions.all()
+        addresses = sorted(row.address for row in subscriptions if row.address)
         if what == "list":
-            print("".join(f"{one}\n" for one in known), end="")
+            print("".join(f"{listed}\n" for listed in addresses), end="")
         elif what == "test":
             await _send_test(context, tables, address)
         elif what == "remove":
-            if address not in known:
+            if address not in addresses:
                 raise Failure(f"{address} gets no mail")
             await tables.subscriptions.remove(f"{MAILTO}{address}")
         else:
-            await _add_address(context, tables, address, len(every))
+            await _add_address(context, tables, address, len(subscriptions))
     return context.exit_code
 
 

@@ -231,11 +231,11 @@ def _texts(settings: Settings) -> MessageTexts | None:
 
 def _token(context: CommandContext) -> str | None:
     """What visitors have to show; None where only this machine is served."""
-    given = context.environment.get(VARIABLE, "").strip()
-    if given:
-        if len(given) < SHORTEST_TOKEN or not (given.isascii() and given.isprintable()):
+    token = context.environment.get(VARIABLE, "").strip()
+    if token:
+        if len(token) < SHORTEST_TOKEN or not (token.isascii() and token.isprintable()):
             raise Failure(f"{VARIABLE}: expected {SHORTEST_TOKEN} or more characters of ASCII")
-        return given
+        return token
     if is_loopback(context.settings.host):
         return None
     return _stored_token(context.settings.folder / TOKEN_FILE)

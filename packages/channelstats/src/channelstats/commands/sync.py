@@ -72,22 +72,22 @@ async def sync(context: CommandContext) -> int:
 
 def _options(context: CommandContext) -> SyncOptions:
     """What to read. Nothing is read that would be removed as too old."""
-    settings, given = context.settings, context.arguments
+    settings, arguments = context.settings, context.arguments
     kept = settings.retention_days or max(settings.max_age, settings.thread_max_age)
-    since = None if given.since is None else midnight(given.since, context.zone)
+    since = None if arguments.since is None else midnight(arguments.since, context.zone)
     if since is not None and settings.retention is not None:
         since = max(since, midnight(context.today - settings.retention, context.zone))
     return SyncOptions(
         refetch=settings.refetch,
         max_age=min(settings.max_age, kept),
         thread_max_age=min(settings.thread_max_age, kept),
-        include_private=given.include_private,
-        only=frozenset(name.removeprefix("#") for name in given.channels),
+        include_private=arguments.include_private,
+        only=frozenset(name.removeprefix("#") for name in arguments.channels),
         exclude=settings.exclude_channels,
         exclude_people=settings.exclude_users,
         concurrency=settings.concurrency,
         since=since,
-        join=given.join,
+        join=arguments.join,
         kept=settings.retention_days or None,
     )
 
@@ -123,11 +123,11 @@ def _missing(context: CommandContext, gaps: list[Gap]) -> str:
     """What is missing since long ago, in one line."""
     until = date_at(min(gap.until for gap in gaps), context.zone)
     since = date_at(min(gap.since for gap in gaps), context.zone)
-    shown = _listed([f"#{gap.name}" for gap in gaps])
+    names = _listed([f"#{gap.name}" for gap in gaps])
     if len(gaps) == 1:
-        read = f"{shown} was last read on {until}"
+        read = f"{names} was last read on {until}"
     else:
-        read = f"{many(len(gaps), 'channel')} were last read on {until} or later ({shown})"
+        read = f"{many(len(gaps), 'channel')} were last read on {until} or later ({names})"
     limit = "max_age" if context.arguments.since is None else "--since"
     return (
         f"{read}, and {limit} reads back to {since}: what was said in between is missing; "

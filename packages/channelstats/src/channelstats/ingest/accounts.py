@@ -76,9 +76,9 @@ def read_accounts(path: Path, zone: ZoneInfo, today: date) -> Accounts:
 
 
 def _lines_text(numbers: Sequence[int]) -> str:
-    shown, rest = ", ".join(map(str, numbers[:_SHOWN])), len(numbers) - _SHOWN
+    named, rest = ", ".join(map(str, numbers[:_SHOWN])), len(numbers) - _SHOWN
     more = f" and {rest:,} more" if rest > 0 else ""
-    return f"line{'s' if len(numbers) > 1 else ''} {shown}{more}"
+    return f"line{'s' if len(numbers) > 1 else ''} {named}{more}"
 
 
 async def store_accounts(tables: Tables, created: Mapping[str, int], out: Exclusions) -> int:

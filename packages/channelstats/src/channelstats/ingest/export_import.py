@@ -175,8 +175,8 @@ class ExportImport:
         if isinstance(links := noted.get("workspaces"), Mapping):
             self._workspaces.update({name: number(links, name) or 0 for name in links})
         self._run.report(export.problems())
-        not_wanted = [one for one in every_kind if one.kind not in self._options.kinds]
-        self._run.report(unlisted_problems(not_wanted, UNLISTED_FLAG))
+        not_chosen = [channel for channel in every_kind if channel.kind not in self._options.kinds]
+        self._run.report(unlisted_problems(not_chosen, UNLISTED_FLAG))
         await self._put_directory(users, channels, listed)
 
         every = await tables.users.all()

@@ -148,7 +148,7 @@ def read_channel(
         for message in messages:
             if message.files or message.file:
                 files = (*(message.files or ()), message.file)
-                workspaces.update(name for one in files if one and (name := workspace_of(one)))
+                workspaces.update(name for file in files if file and (name := workspace_of(file)))
     if is_new:
         rows = [row for row, _ in merge_messages({}, rows)]
     times = [row.ts for row in rows]

@@ -30,8 +30,8 @@ def one_id_each(users: Iterable[SlackUser], known: Mapping[str, str]) -> dict[st
     """
     groups: dict[str, set[str]] = {}
     pairs = [(user.id, _of_grid(user)) for user in users]
-    for one, other in [*known.items(), *((one, other) for one, other in pairs if other)]:
-        joined = groups.get(one, {one}) | groups.get(other, {other})
+    for uid, other in [*known.items(), *((uid, other) for uid, other in pairs if other)]:
+        joined = groups.get(uid, {uid}) | groups.get(other, {other})
         groups |= dict.fromkeys(joined, joined)
     standing = set(known.values())
     return {
@@ -107,21 +107,21 @@ def _of_grid(user: SlackUser) -> str:
     return uid if uid is not None and is_user_id(uid) and uid != user.id else ""
 
 
-def _joined(one: User, other: User) -> User:
+def _joined(first: User, second: User) -> User:
     """What two entries of a list say of one person: each name as the first one has it that has any;
     they are gone, or from outside, where they are so everywhere.
     """
     return msgspec.structs.replace(
-        one,
-        user_name=one.user_name or other.user_name,
-        real_name=one.real_name or other.real_name,
-        display_name=one.display_name or other.display_name,
-        tz=one.tz or other.tz,
-        tz_offset=one.tz_offset if one.tz else other.tz_offset,
-        deleted=one.deleted and other.deleted,
-        is_stranger=one.is_stranger and other.is_stranger,
-        admin=one.admin or other.admin,
-        is_bot=one.is_bot or other.is_bot,
+        first,
+        user_name=first.user_name or second.user_name,
+        real_name=first.real_name or second.real_name,
+        display_name=first.display_name or second.display_name,
+        tz=first.tz or second.tz,
+        tz_offset=first.tz_offset if first.tz else second.tz_offset,
+        deleted=first.deleted and second.deleted,
+        is_stranger=first.is_stranger and second.is_stranger,
+        admin=first.admin or second.admin,
+        is_bot=first.is_bot or second.is_bot,
     )
 
 

@@ -217,7 +217,9 @@ def row_of(message: SlackMessage, origin: Origin, people: People = EVERYBODY) ->
         row.word_count, row.question = len(text.split()), asks(text)
         if "<@" in text:
             row.mentions = encode_mentions(
-                uid for one in _MENTION.findall(text) if (uid := people[one]) and uid != author
+                uid
+                for mentioned in _MENTION.findall(text)
+                if (uid := people[mentioned]) and uid != author
             )
     thread = message.thread_ts
     if is_timestamp(thread) and EARLIEST <= thread <= origin.latest:
@@ -295,7 +297,7 @@ def _add_reactions(
     for reaction in reactions:
         if reaction is None:
             continue
-        users = tuple([people[one] for one in reaction.users or ()])
+        users = tuple([people[listed] for listed in reaction.users or ()])
         if "" in users:
             users = tuple(filter(None, users))
         if people.ids:
@@ -334,7 +336,7 @@ def _huddle(room: Room, people: People) -> dict[str, list[str] | int]:
     begin, end = (_number(at) or 0 for at in (room.date_start, room.date_end))
     took_part = (room.participant_history or room.participants or ())[:_MOST_IN_HUDDLE]
     return {
-        "participant_history": [uid for one in took_part if (uid := people[one])],
+        "participant_history": [uid for listed in took_part if (uid := people[listed])],
         "date_start": begin,
         "date_end": end if end >= begin else 0,
     }

@@ -93,8 +93,8 @@ class Run:
 def unknown_people(listed: Collection[str], users: Mapping[str, User]) -> list[str]:
     """Who on a list cannot be left out: neither an ID nor the name of one of these users."""
     names = {name for user in users.values() for name in (user.user_name, user.display_name)}
-    wanted = sorted(entry.removeprefix("@") for entry in listed)
-    return [name for name in wanted if not is_user_id(name) and name not in names]
+    entries = sorted(entry.removeprefix("@") for entry in listed)
+    return [name for name in entries if not is_user_id(name) and name not in names]
 
 
 _CHANNELS_OF_ROW: Final = 2_000

@@ -144,12 +144,12 @@ class Sync:
 
     async def _read_users(self) -> None:
         """Store the users, but for those who are left out: they are only counted."""
-        run, tables, wanted = self._run, self._run.tables, self._run.options.exclude_people
+        run, tables, excluded = self._run, self._run.tables, self._run.options.exclude_people
         users = await self._list_users()
         if not users:
             run.fail(USERS_PLACE, "an empty list; the users stay as they are")
             return
-        await run.exclude_people(wanted, users)
+        await run.exclude_people(excluded, users)
         self._people_known = True
         ids = ids_of_people(users)
         if apart := await ids_apart(tables, ids, await tables.users.all()):
@@ -176,11 +176,11 @@ class Sync:
         """Find out who is left out, unless that is known from the users that were just read."""
         if self._people_known:
             return
-        run, wanted = self._run, self._run.options.exclude_people
+        run, excluded = self._run, self._run.options.exclude_people
         known = await run.tables.users.all()
-        if unknown_people(wanted, known):
+        if unknown_people(excluded, known):
             known |= await self._list_users()
-        await run.exclude_people(wanted, known)
+        await run.exclude_people(excluded, known)
 
     # ── channels ─────────────────────────────────────────────────────────────────────────────────
 
@@ -203,8 +203,11 @@ class Sync:
         """
         run, tables, now = self._run, self._run.tables, self._run.now
         stored = await tables.channels.all()
-        rows = {one.id: listed_channel_of(one, _members(one, stored)) for one in self._listed}
-        archived_first = sorted(self._listed, key=lambda one: not one.is_archived)
+        rows = {
+            channel.id: listed_channel_of(channel, _members(channel, stored))
+            for channel in self._listed
+        }
+        archived_first = sorted(self._listed, key=lambda channel: not channel.is_archived)
         await tables.channels.put(rows[channel.id] for channel in archived_first)
         await tables.configuration.put_names({**stored, **rows}.values())
         await tables.configuration.put_general(rows.values())
@@ -212,7 +215,11 @@ class Sync:
             for alias in map(stored_name, channel.previous_names or ()):
                 if alias and not is_channel_id(alias):
                     await tables.channels.put_alias(alias, rows[channel.id])
-        numbers = ((one.id, int_of(one.num_members)) for one in self._listed if not one.is_archived)
+        numbers = (
+            (channel.id, int_of(channel.num_members))
+            for channel in self._listed
+            if not channel.is_archived
+        )
         sample = {cid: number for cid, number in numbers if number is not None and number >= 0}
         await tables.members_log.add(now, sample)
         await tables.configuration.raise_directory_as_of(now)

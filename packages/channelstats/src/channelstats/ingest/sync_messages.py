@@ -308,8 +308,8 @@ class ChannelReader:
                         self._heads[message.ts] = thread
         self.complete = self._window
         if hidden:  # by the workspace's plan; what is older than the oldest shown is not known
-            shown = min(self._listed, default="")
-            self.complete = max(self._window, shown) if shown else ""
+            oldest = min(self._listed, default="")
+            self.complete = max(self._window, oldest) if oldest else ""
         if broken:  # which messages those are is not known
             self.complete = ""
 

@@ -70,11 +70,11 @@ def load(flags: Mapping[str, str | None], environ: Mapping[str, str]) -> Setting
     folder = Path(stronger["data"][0] if "data" in stronger else Settings().data).expanduser()
     named = flags.get("config") or environ.get(CONFIG_VARIABLE)
     path = Path(named).expanduser() if named else folder / TOML_FILE
-    given = {**_from_file(path, must_exist=bool(named)), **stronger}
-    if environ.get(LOCAL_VARIABLE) == "True" and not given.get("store", ("",))[0]:
-        given["store"] = LOCAL_STORE, Source("environment", LOCAL_VARIABLE)
-    values = {name: _parse(_BY_NAME[name], *found) for name, found in given.items()}
-    sources = {name: source for name, (_, source) in given.items()}
+    texts = {**_from_file(path, must_exist=bool(named)), **stronger}
+    if environ.get(LOCAL_VARIABLE) == "True" and not texts.get("store", ("",))[0]:
+        texts["store"] = LOCAL_STORE, Source("environment", LOCAL_VARIABLE)
+    values = {name: _parse(_BY_NAME[name], *text) for name, text in texts.items()}
+    sources = {name: source for name, (_, source) in texts.items()}
     # Every value comes from the parser of its own field.
     return Settings(sources=sources, **cast(dict[str, Any], values))
 
@@ -84,10 +84,10 @@ def nearest(name: str) -> str:
     return _OTHER_NAMES.get(name) or next(iter(get_close_matches(name, _BY_NAME, 1)), "")
 
 
-def add_flags(parser: argparse.ArgumentParser, shown: Collection[OptionGroup]) -> None:
-    """Add a flag for each option; the help shows those of the groups that are to be `shown`."""
+def add_flags(parser: argparse.ArgumentParser, groups: Collection[OptionGroup]) -> None:
+    """Add a flag for each option; the help shows those of the `groups`."""
     for group in OptionGroup:
-        is_shown = group in shown
+        is_shown = group in groups
         target = parser.add_argument_group(group) if is_shown else parser
         if group is OptionGroup.GENERAL:
             target.add_argument("--config", metavar="FILE", help="settings file (TOML)")
@@ -116,15 +116,15 @@ def _from_file(path: Path, *, must_exist: bool) -> dict[str, tuple[str, Source]]
         line = (match and match["line"]) or len(text.splitlines())
         what = match["what"] if match else str(error)
         raise SettingError(f"{path}:{line}: not TOML: {what[:1].lower()}{what[1:]}") from None
-    given = {}
+    texts = {}
     for name, value in document.items():
         source = Source("file", f"{path}:{_line_of(name, text)}")
         if name not in _BY_NAME:
-            shown = f" {name!r}" if _HARMLESS.fullmatch(name) else ""
+            quoted = f" {name!r}" if _HARMLESS.fullmatch(name) else ""
             meant = f"; did you mean {near!r}?" if (near := nearest(name)) else ""
-            raise SettingError(f"{source.place}: unknown setting{shown}{meant}")
-        given[name] = _text_of(_BY_NAME[name], value, source), source
-    return given
+            raise SettingError(f"{source.place}: unknown setting{quoted}{meant}")
+        texts[name] = _text_of(_BY_NAME[name], value, source), source
+    return texts
 
 
 def _line_of(name: str, text: str) -> int:

@@ -131,8 +131,8 @@ def _lists(texts: pl.DataFrame) -> pl.DataFrame:
         .select("row", replies=pl.struct("replier", replied_at="at"))
     )
     rows = parts.select("row")
-    for one in (mentioned, reacted, answered):
-        lists = one.group_by("row", maintain_order=True).agg(pl.exclude("row"))
+    for entries in (mentioned, reacted, answered):
+        lists = entries.group_by("row", maintain_order=True).agg(pl.exclude("row"))
         rows = rows.join(lists, on="row", how="left", maintain_order="left")
     return rows.collect()
 
@@ -237,15 +237,15 @@ class DayFiles:
 
         def read() -> tuple[set[str], pl.DataFrame]:
             contents = {day: _content(path) for day, path in files.items()}
-            whole = {day: data for day, data in contents.items() if data is not None}
-            sources: list[IO[bytes]] = [io.BytesIO(data) for data in whole.values()]
+            undamaged = {day: data for day, data in contents.items() if data is not None}
+            sources: list[IO[bytes]] = [io.BytesIO(data) for data in undamaged.values()]
             if not sources:
                 return set(), MESSAGES.to_frame().select(columns)
             # Together they take a quarter of the time.
             messages = pl.scan_parquet(sources, schema=MESSAGES)
             messages = messages if only is None else messages.filter(only)
             # What polars looks up once for each chunk, as categories, it would for each file.
-            return set(whole), messages.select(columns).collect().rechunk()
+            return set(undamaged), messages.select(columns).collect().rechunk()
 
         return await asyncio.to_thread(read)
 

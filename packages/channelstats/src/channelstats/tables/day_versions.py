@@ -176,10 +176,10 @@ class DayWriter:
         self._last.update(dict.fromkeys(self._days([ts]), (cid_ts, None)))
 
     def _days(self, timestamps: Iterable[str]) -> set[str]:
-        whole = map(seconds, timestamps)
+        times = map(seconds, timestamps)
         if len(self._calendars) == 1:
-            return set(map(self._calendars[0].date, whole))
-        dates = ([calendar.date(second) for calendar in self._calendars] for second in whole)
+            return set(map(self._calendars[0].date, times))
+        dates = ([calendar.date(time) for calendar in self._calendars] for time in times)
         spans = {(min(some), max(some)) for some in dates}
         return {day for span in spans for day in _from_to(*map(date.fromisoformat, span))}
 
@@ -226,8 +226,8 @@ class DayWriter:
         cid_ts, item = self._last[day]
         ts = cid_ts.partition("_")[2]
         page = await self._messages.query_index("Date", day, sort=Range(ge=ts, le=ts))
-        shown = [one for one in page.items if text(one, "cid_ts") == cid_ts]
-        return shown == ([] if item is None else [item])
+        items = [entry for entry in page.items if text(entry, "cid_ts") == cid_ts]
+        return items == ([] if item is None else [item])
 
 
 def _by_month(days: Iterable[str]) -> dict[str, list[str]]:

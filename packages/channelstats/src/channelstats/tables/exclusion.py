@@ -47,24 +47,24 @@ _ID: Final = re.compile(r"[UWB][A-Z0-9]+")
 
 def resolve_people(listed: Collection[str], users: Mapping[str, User]) -> frozenset[str]:
     """The IDs of the people on a list of IDs (known or not), user names and display names."""
-    wanted = {entry.removeprefix("@") for entry in listed}
+    entries = {entry.removeprefix("@") for entry in listed}
     named = {
         uid
         for uid, user in users.items()
-        if wanted & {user.user_name, user.display_name, *user.other_ids.split()} - {""}
+        if entries & {user.user_name, user.display_name, *user.other_ids.split()} - {""}
     }
-    return frozenset({entry for entry in wanted if is_user_id(entry)} | named)
+    return frozenset({entry for entry in entries if is_user_id(entry)} | named)
 
 
 def resolve_channels(listed: Collection[str], channels: Mapping[str, Channel]) -> frozenset[str]:
     """The IDs of the channels on a list of IDs and names."""
-    wanted = {entry.removeprefix("#") for entry in listed}
+    entries = {entry.removeprefix("#") for entry in listed}
     named = {
         cid
         for cid, channel in channels.items()
-        if channel.friendly_name in wanted or channel.slack_name in wanted
+        if channel.friendly_name in entries or channel.slack_name in entries
     }
-    return frozenset(wanted | named)
+    return frozenset(entries | named)
 
 
 # ── rows ─────────────────────────────────────────────────────────────────────────────────────────

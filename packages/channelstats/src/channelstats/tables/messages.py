@@ -192,19 +192,19 @@ class Messages:
         refresh: bool = False,
         only: pl.Expr | None = None,
     ) -> AsyncIterator[pl.DataFrame]:
-        wanted = list(columns or MESSAGES.names())
+        names = list(columns or MESSAGES.names())
         files = {} if refresh else await self._files.find(versions)
         done = 0
         for days in batches(versions, _FILES):
-            whole, messages = await self._files.read(_only(days, files), wanted, only)
+            undamaged, messages = await self._files.read(_only(days, files), names, only)
             yield messages
-            missing = (day for day in days if day not in whole)
+            missing = (day for day in days if day not in undamaged)
             for month, some in groupby(missing, lambda day: day[:_MONTH]):
                 # One reader at a time makes the files of a month; whoever waited for it reads them.
                 async with self._making[month]:
                     made = await self._made(list(some), versions, refresh=refresh)
                 for frame in made:
-                    yield (frame if only is None else frame.filter(only)).select(wanted)
+                    yield (frame if only is None else frame.filter(only)).select(names)
             done += len(days)
             if progress is not None:
                 progress(done, len(versions))
@@ -214,8 +214,8 @@ class Messages:
     ) -> list[pl.DataFrame]:
         """The columns of dates without a file, from their rows."""
         files = {} if refresh else await self._files.find(_only(days, versions))
-        whole, messages = await self._files.read(files, MESSAGES.names())
-        made = await self._of_rows([day for day in days if day not in whole])
+        undamaged, messages = await self._files.read(files, MESSAGES.names())
+        made = await self._of_rows([day for day in days if day not in undamaged])
         if made:
             await self._files.put(made, versions)
             # Only now: a run that ended a version meanwhile may have looked for files already, and

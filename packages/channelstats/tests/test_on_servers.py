@@ -1,4 +1,4 @@
-"""The tables in PostgreSQL: reports and views are those over the embedded store."""
+"""Over DynamoDB and PostgreSQL reports and views are those over the embedded store."""
 
 import asyncio
 import json
@@ -10,25 +10,42 @@ import pytest
 from channelstats.cli import main
 from channelstats.pages.model import VIEWS
 from channelstats.tables import Tables
-from channelstats.tables.items import HASH_KEYS
+from support import dynamo_servers
 from support.channelstats.dashboard import dashboard
 from support.channelstats.house import EXAMPLE, NOW, UTC, House, house
 from support.clocks import ManualClock
 from support.postgres_servers import postgres
-from support.table_engines import PostgresStore
+from support.table_engines import DynamoStore, PostgresStore
+
+Database = DynamoStore | PostgresStore
+
+
+@pytest.fixture(params=["DynamoDB", "PostgreSQL"])
+async def database(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Database]:
+    store: Database
+    if request.param == "PostgreSQL":
+        store = PostgresStore(postgres(), ManualClock(NOW))
+    else:
+        for name, value in (
+            ("AWS_EC2_METADATA_DISABLED", "true"),
+            ("AWS_ACCESS_KEY_ID", "test"),
+            ("AWS_SECRET_ACCESS_KEY", "test"),
+        ):
+            monkeypatch.setenv(name, value)
+        store = DynamoStore(dynamo_servers.ministack(), ManualClock(NOW))
+    yield store
+    await store.clear()
 
 
 @pytest.fixture
-async def database() -> AsyncIterator[PostgresStore]:
-    found = PostgresStore(postgres(), ManualClock(NOW))
-    yield found
-    await found.clear()
-
-
-@pytest.fixture
-def flags(tmp_path: Path, database: PostgresStore) -> list[str]:
-    store = f"{postgres().url()}&schema={database.schema}"
-    return ["--data", str(tmp_path / "remote"), "--store", store]
+def flags(tmp_path: Path, database: Database) -> list[str]:
+    if isinstance(database, PostgresStore):
+        url = f"{postgres().url()}&schema={database.schema}"
+    else:
+        url = f"dynamodb://us-east-1?endpoint={database.endpoint}&prefix={database.prefix}"
+    return ["--data", str(tmp_path / "remote"), "--store", url]
 
 
 def test_reports_are_the_same_over_either_store(
@@ -49,24 +66,27 @@ def test_reports_are_the_same_over_either_store(
 
 
 async def test_what_is_forgotten_is_in_no_table_any_more(
-    flags: list[str], database: PostgresStore
+    flags: list[str], database: Database
 ) -> None:
-    def run(*words: str) -> int:
-        return main([*words, *flags, "--quiet"])
-
-    assert await asyncio.to_thread(run, "import-export", str(EXAMPLE)) == 0
-    assert await asyncio.to_thread(run, "forget", "bob") == 0
-    left = [
-        repr(row)
-        for name in HASH_KEYS
-        for row in await database.execute(f'SELECT * FROM {{schema}}."channelstats.{name}"')
-    ]
-    assert any("UALICE" in row for row in left)
-    assert not any(name in row for row in left for name in ("UBOB", "Bob Berg"))
+    for words in (
+        ("import-export", str(EXAMPLE)),
+        ("report", "global", "--week", "2024-03-12"),
+        ("forget", "bob"),
+    ):
+        assert await asyncio.to_thread(main, [*words, *flags, "--quiet"]) == 0
+    engine = await database.open()
+    try:
+        left = repr(
+            await House(engine, await Tables.open(engine, "channelstats", UTC)).everything()
+        )
+    finally:
+        await engine.close()
+    assert "UALICE" in left
+    assert not any(name in left for name in ("UBOB", "'bob'", "Bob Berg"))
 
 
 async def test_every_view_of_the_dashboard_is_the_same_over_either_store(
-    tmp_path: Path, database: PostgresStore
+    tmp_path: Path, database: Database
 ) -> None:
     engine = await database.open()
     imported = House(engine, await Tables.open(engine, "channelstats", UTC))
@@ -78,7 +98,7 @@ async def test_every_view_of_the_dashboard_is_the_same_over_either_store(
         ):
             await imported.take_in(EXAMPLE)
             await embedded.take_in(EXAMPLE)
-            for path in (*(f"/{name}.json?weeks=1" for name in VIEWS), "/health"):
+            for path in (*(f"/{name}.json?weeks=1" for name in VIEWS), "/threads", "/health"):
                 assert await remote.text(path) == await local.text(path)
     finally:
         await engine.close()
