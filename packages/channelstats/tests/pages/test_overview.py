@@ -38,7 +38,7 @@ def test_newcomers_stayed_who_posted_again_in_the_period_after_the_one_they_were
     assert about == "2 of 3 who first posted in the period before posted again in this one."
     (text,) = (part for part in found.view.lead if isinstance(part, Text))
     said_of = line_text(text.lines[-1], Directory())
-    assert said_of == "Of 3 newcomers of the period before, 66.7% (new) posted again."
+    assert said_of == "2 of 3 newcomers of the period before posted again."
     up_to = found.series("newcomers_stayed")["now"]
     assert up_to == pytest.approx((0, *[100 / 3] * 3, *[200 / 3] * 3))
 

@@ -32,7 +32,7 @@ def text_of(files: dict[str, bytes]) -> str:
 @pytest.mark.parametrize("name", ["W2", "silent"])
 def test_the_document_made_twice_is_the_same(weeks: dict[str, Week], name: str) -> None:
     week = weeks[name]
-    assert replace(week.data).document() == week.data.document()
+    assert replace(week.data).document == week.data.document
 
 
 @pytest.mark.parametrize("name", WEEKS)

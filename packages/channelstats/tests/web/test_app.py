@@ -602,7 +602,7 @@ async def test_a_tile_of_overview_leads_to_its_chart(board: Dashboard) -> None:
     assert f"/?{WEEK}&channel=CDEV&chart=messages#tiles" in Elements(text).links
     assert f"/?{WEEK}&channel=CDEV#tiles" in Elements(text).links, "the first one is usual"
     assert "chart: expected one of posters, messages" in await board.text(
-        f"/?{WEEK}&chart=words", status=400
+        f"/?{WEEK}&chart=pairs", status=400
     )
     assert await board.status(f"/channels?{WEEK}&chart=messages") == 400
 

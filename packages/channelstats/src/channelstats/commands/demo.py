@@ -92,12 +92,8 @@ def _requested(context: CommandContext) -> DemoPlan:
             context.wrong_usage(f"--{name}: expected a number from 1 to {most:,}")
     if context.arguments.store is not None:
         context.wrong_usage("--store: a demo is kept in a folder; name one with --data")
-    last_day = last_day_before(_today(context))
+    last_day = last_day_before(datetime.fromtimestamp(context.clock(), UTC).date())
     return DemoPlan(Size(**numbers), context.arguments.seed, last_day)
-
-
-def _today(context: CommandContext) -> date:
-    return datetime.fromtimestamp(context.clock(), UTC).date()
 
 
 def _settings(context: CommandContext, folder: Path) -> Settings:
@@ -194,7 +190,6 @@ def _write(context: CommandContext, plan: DemoPlan, path: Path) -> None:
             plan.size,
             last_day=plan.last_day,
             seed=plan.seed,
-            taken=_today(context),
             progress=on_progress,
         )
         part.rename(path)

@@ -40,8 +40,9 @@ Progress: TypeAlias = Callable[[int, int], None]
 """Given the number of messages that are written, and of all."""
 
 _EPOCH: Final = date(1970, 1, 1)
-_FRIDAY: Final = 4
+_EARLIEST_IN_ZIP: Final = date(1980, 1, 1)
 _COMPRESSION: Final = 1
+_FRIDAY: Final = 4
 """Text of this kind hardly gets smaller by more work."""
 
 _FIRST_REPLY: Final = (log(15 * 60), 1.6)
@@ -144,16 +145,14 @@ def write_export(
     *,
     last_day: date,
     seed: int,
-    taken: date | None = None,
     progress: Progress | None = None,
 ) -> None:
     """Write an export: a zip if ``path`` ends with .zip, else a folder. In a zip the files are of
-    the midnight of the day it was ``taken``, so that its bytes are the same; of the last day where
-    that is not said.
+    the midnight after the last day, so that its bytes are the same.
     """
     is_zip, done = path.suffix.lower() == ".zip", 0
-    taken = taken or last_day
-    made_at = (max(taken.year, 1980), taken.month, taken.day, 0, 0, 0)
+    taken = max(last_day + timedelta(1), _EARLIEST_IN_ZIP)
+    made_at = (taken.year, taken.month, taken.day, 0, 0, 0)
     path.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(path, "w") if is_zip else nullcontext() as archive:
         for file in export_files(size, last_day=last_day, seed=seed):

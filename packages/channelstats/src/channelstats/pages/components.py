@@ -159,7 +159,7 @@ def _column(metric: Metric, series: Series) -> Column:
     if series.name == EVERYONE and kind is Kind.COUNT:
         kind = Kind.NUMBER
     title = f"{metric.title}, {series.title.lower()}"
-    return Column(f"{metric.name}_{series.name}", title, kind)
+    return Column(f"{metric.key}_{series.name}", title, kind)
 
 
 def message_cells(cid: str, ts: str, thread_ts: str = "") -> pl.Expr:

@@ -49,7 +49,7 @@ _OF_PERSON: Final = (
     registry.ANSWERS,
 )
 
-CHARTS: Final = tuple(metric.key for metric in _OF_ALL)
+CHARTS: Final = tuple(dict.fromkeys(metric.key for metric in (*_OF_ALL, *_OF_PERSON)))
 """Names of the charts of which the tiles show one at a time."""
 
 _ELSEWHERE: Final = (
@@ -63,17 +63,16 @@ def view(request: ViewRequest) -> Page:
     scope = request.scope
     lead = "How much was written, by how many people, where and when, compared with before."
     first, people = [queue(items(request), SHOWN)], [people_table(request, _TOP)]
-    charted: Sequence[Metric] = _OF_ALL
     stayed = registry.NEWCOMERS_STAYED
     metrics = [_stayed(scope.now) if metric is stayed else metric for metric in _OF_ALL]
     if scope.person:
         lead = "What one person wrote and got back, compared with the average person who posted."
         first, people = [], []
-        metrics, charted = list(_OF_PERSON), [registry.MESSAGES]
+        metrics = list(_OF_PERSON)
     panels = [channel_table(request, _TOP), *people]
     return request.page(
         lead,
-        _over_time(request, charted),
+        _over_time(request, metrics),
         *first,
         *(Section.of(panel.without(*_ELSEWHERE)) for panel in panels),
         heat_map(request),
@@ -86,9 +85,16 @@ def view(request: ViewRequest) -> Page:
 
 def _over_time(request: ViewRequest, metrics: Sequence[Metric]) -> Section:
     """Each of these metrics over time, as a chart and the table of its numbers."""
-    charts = [lines_of(request.scope, metric) for metric in metrics]
-    parts = ((chart, table_of(chart.name, chart.title, {chart.name: chart})) for chart in charts)
-    return Section(charts[0].title, tuple(chain.from_iterable(parts)))
+    charts = {
+        metric.name: lines_of(request.scope, metric)
+        for metric in metrics
+        if metric.formula or metric.by_point
+    }
+    first = next(iter(charts.values()))
+    parts = (
+        (chart, table_of(chart.name, chart.title, {name: chart})) for name, chart in charts.items()
+    )
+    return Section(first.title, tuple(chain.from_iterable(parts)))
 
 
 def _stayed(now: Slice) -> Metric:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
+from functools import cached_property
 from typing import Final
 from urllib.parse import urlencode
 
@@ -152,6 +153,7 @@ class ReportData:
             notes=self.notes,
         )
 
+    @cached_property
     def document(self) -> bytes:
         """The document of the period as JSON, as far as it may be shown."""
         data, smallest = self.data, self.smallest_group
@@ -229,8 +231,13 @@ def sheet(
 
 def _sections_of(page: Page) -> Iterator[Section]:
     """A page as sections, of which the first one has its figures."""
-    yield Section(ALL_VIEWS[page.name], (Tiles(page.tiles),))
-    yield from page.sections
+    title, figures = ALL_VIEWS[page.name], Tiles(page.tiles)
+    first, *others = page.sections
+    if first.title == title:
+        yield msgspec.structs.replace(first, parts=(figures, *first.parts))
+    else:
+        yield from (Section(title, (figures,)), first)
+    yield from others
 
 
 def _short(section: Section) -> Section:

@@ -35,10 +35,11 @@ def summary(request: ViewRequest, *, is_own: bool = False) -> Iterator[Line]:
         yield ("Nobody answered ", _span(scope, registry.OPEN_QUESTIONS, "question"), ".")
     if scope.now.knows_newcomers:
         yield (_span(scope, registry.FIRST_TIME, "person"), " posted for the first time.")
-    if number := registry.newcomers_since(scope.now).height:
-        new = Span(number, Kind.COUNT, "newcomer")
-        share = _span(scope, registry.NEWCOMERS_STAYED)
-        yield ("Of ", new, " of the period before, ", share, " posted again.")
+    earlier = registry.newcomers_since(scope.now)
+    if earlier.height:
+        stayed = Span(earlier["ts"].count(), Kind.COUNT)
+        newcomers = Span(earlier.height, Kind.COUNT, "newcomer")
+        yield (stayed, " of ", newcomers, " of the period before posted again.")
 
 
 def _span(scope: Scope, metric: Metric, label: str = "") -> Span:

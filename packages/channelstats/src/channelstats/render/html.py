@@ -130,6 +130,8 @@ class _PageContext:
             url = self._names.permalink(value["message"])
             shown = Markup('<a href="{}" rel="noreferrer">{}</a>').format(url, value["text"])
             return shown if url else escape(value["text"])
+        if kind is Kind.CHANGE:  # the number itself is in another column
+            return unchanged(value) if value["state"] == "same" else delta(value, Kind.NUMBER)
         return self.value(value["cur"], kind, label) + " " + delta(value, kind)
 
     def _named(self, cell: str, kind: Kind) -> Markup:

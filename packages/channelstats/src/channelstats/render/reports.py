@@ -47,7 +47,7 @@ class Form(StrEnum):
 def render(wanted: ReportRequest, data: ReportData, names: Directory, form: Form) -> Files:
     """The files of a report."""
     if form is Form.JSON:
-        return {"": json_of_report(data.document(), wanted)}
+        return {"": json_of_report(data.document, wanted)}
     if form in (Form.CSV, Form.PARQUET):
         zone, is_csv = data.period.zone, form is Form.CSV
         return {

@@ -119,6 +119,8 @@ def value_text(value: Cell | Link, kind: Kind, names: Directory, label: str = ""
         number, changed = value, ""
     elif "text" in value:
         return value["text"]
+    elif kind is Kind.CHANGE:  # the number itself is in another column
+        return change_text(value)
     else:
         number, changed = value["cur"], change_text(value, kind)
     counted = f" {plural(number, label)}" if label else ""

@@ -54,7 +54,7 @@ def test_figures_are_written_in_one_way() -> None:
     assert figure_text(1234, Kind.COUNT) == "1,234"
     assert figure_text(2447.44, Kind.NUMBER) == "2,447.4"
     assert figure_text(12.345, Kind.PERCENT) == "12.3%"
-    assert figure_text(1714.4, Kind.SECONDS) == "28.6 min"
+    assert figure_text(1714.4, Kind.SECONDS) == "29 min"
     assert figure_text(None, Kind.COUNT) == "\N{EN DASH}"
 
 
