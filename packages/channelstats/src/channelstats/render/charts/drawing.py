@@ -25,7 +25,7 @@ NARROW: Final = 360
 beside the main one leaves that room to be high.
 """
 
-_HEIGHTS: Final[Mapping[float, int]] = {WIDE: 250, MAIN: 440}
+_HEIGHTS: Final[Mapping[float, int]] = {WIDE: 250, MAIN: 540}
 
 LETTER: Final = 7.7
 """About how wide a letter of a label is, in a wide font."""
