@@ -1,15 +1,11 @@
 """What views of long periods cost in a very large workspace:
 `python -m bench.channelstats.long_cost [--messages N]`. One rule: the workspace is made as columns
-of days, as imports leave them, and every view is measured in a new process, from nothing read to
-the view.
+of days, and every view is measured in a new process: from nothing read to the view, and of days
+that were read before.
 
 The floor is one pass over the same messages: read four columns of each day, group them once. Beside
 Overview stands a plain script that makes its tables from the same files, without a choice, first
 posts, local times, what became of questions, or exact ranks.
-
-With `--prepared` it is measured what the dashboard does with prepared pages: first how long it
-takes to prepare those of all buttons, then each as the first page of a dashboard, from the request
-to its HTML.
 """
 
 import argparse
@@ -17,7 +13,7 @@ import asyncio
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -28,20 +24,13 @@ import polars as pl
 from bench import machine
 from bench.channelstats.cost import Row, Work, alone, median, print_report, say
 from channelstats.counting import Counting
-from channelstats.days import DAY, midnight
 from channelstats.facts import Options
-from channelstats.facts.periods import Now
-from channelstats.pages.loading import load
-from channelstats.pages.model import TO_DO, VIEWS, Choice
+from channelstats.pages.loading import DashboardData, load
+from channelstats.pages.model import VIEWS, Choice
 from channelstats.pages.views import view_of
-from channelstats.settings import load as load_settings
 from channelstats.tables import Tables
 from channelstats.tables.columns import MESSAGES, DayFiles
 from channelstats.tables.directory import Channel, FirstPost, User
-from channelstats.web.filters import PRESETS, asked
-from channelstats.web.pages import Visit, view_page
-from channelstats.web.preparing import prepare
-from channelstats.web.service import DashboardService
 from keytables.sqlite import SqliteEngine
 
 LAST_DAY: Final = date(2026, 11, 21)
@@ -197,6 +186,18 @@ def _viewed(folder: Path, name: str, days: int) -> Work:
     return lambda: asyncio.run(work())
 
 
+def _viewed_of_read(folder: Path, name: str, days: int) -> Work:
+    """The same view when its days are in memory; of the size of its tables."""
+    choice = Choice(LAST_DAY - timedelta(days - 1), LAST_DAY)
+
+    async def read() -> DashboardData:
+        async with opened(folder) as tables:
+            return await load(tables, choice, Options())
+
+    data = asyncio.run(read())
+    return lambda: sum(table.rows.height for table in view_of(name, data, choice).tables)
+
+
 def _passed(folder: Path, days: int) -> Work:
     """The floor: four columns of the same days, grouped once."""
     first = (LAST_DAY - timedelta(days - 1)).isoformat()
@@ -242,71 +243,6 @@ def _scripted(folder: Path, days: int) -> Work:
     return work
 
 
-# ── prepared pages ───────────────────────────────────────────────────────────────────────────────
-
-
-@asynccontextmanager
-async def served(folder: Path) -> AsyncIterator[DashboardService]:
-    """A dashboard on the day after the last one."""
-    async with opened(folder) as tables:
-        clock = float(midnight(LAST_DAY + DAY, tables.zone) + 3600)
-        service = DashboardService(tables, load_settings({}, {}), clock=lambda: clock)
-        yield service
-        await service.close()
-
-
-def _preparing(folder: Path) -> Work:
-    """All pages that are offered; of the size of their files."""
-
-    async def work() -> int:
-        async with served(folder) as service:
-            await prepare(service)
-        return sum(path.stat().st_size for path in (folder / "days" / "pages").iterdir())
-
-    return lambda: asyncio.run(work())
-
-
-def _shown(folder: Path, name: str, weeks: int) -> Work:
-    """The first page of a dashboard that was started; of the size of its HTML."""
-    runner, stack = asyncio.Runner(), AsyncExitStack()
-
-    async def start() -> DashboardService:
-        service = await stack.enter_async_context(served(folder))
-        await service.names(await service.snapshot())  # as before the first page of `serve`
-        return service
-
-    service = runner.run(start())
-
-    async def work() -> int:
-        snapshot = await service.snapshot()
-        now = Now(service.today, snapshot.history, service.settings.first_weekday)
-        query = asked([("weeks", str(weeks))], now, to_newest=name == TO_DO)
-        if not await service.has_prepared(name, query.choice, snapshot):
-            raise RuntimeError(f"{name} of {weeks} weeks was not prepared")
-        page = await service.view(name, query.choice, snapshot)
-        names = await service.names(snapshot)
-        size = len(view_page(page, Visit(query, names, now, service.tables.zone)))
-        await stack.aclose()
-        return size
-
-    return lambda: runner.run(work())
-
-
-def measure_prepared(folder: Path, views: Sequence[str], rounds: int) -> list[Row]:
-    say("preparing all pages")
-    cost = alone(_preparing, folder)
-    rows = [Row(f"prepare all pages, {cost.size / 1e6:.0f} MB", cost)]
-    for weeks in PRESETS:
-        say(f"prepared pages of {weeks} weeks")
-        for name in views:
-            cost = median([alone(_shown, folder, name, weeks) for _ in range(rounds)])
-            rows.append(Row(f"{weeks} weeks: {name}, prepared, {cost.size / 1e6:.1f} MB", cost))
-    return rows
-
-
-# ── pages made when asked for ────────────────────────────────────────────────────────────────────
-
-
 def measure(folder: Path, periods: Sequence[int], views: Sequence[str], rounds: int) -> list[Row]:
     rows = []
     for days in periods:
@@ -316,6 +252,8 @@ def measure(folder: Path, periods: Sequence[int], views: Sequence[str], rounds: 
         for name in views:
             cost = median([alone(_viewed, folder, name, days) for _ in range(rounds)])
             rows.append(Row(f"{days} days: {name}, with {cost.size:,} messages read", cost, floor))
+            cost = median([alone(_viewed_of_read, folder, name, days) for _ in range(rounds)])
+            rows.append(Row(f"{days} days: {name}, of what was read", cost, floor))
             if name == "overview":
                 scripted = median([alone(_scripted, folder, days) for _ in range(rounds)])
                 rows.append(Row(f"{days} days: its tables by a plain script", scripted, floor))
@@ -337,9 +275,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metavar="N",
         help="of a period; once for each (28, 84, 365)",
     )
-    parser.add_argument(
-        "--prepared", action="store_true", help="measure prepared pages, of each button"
-    )
     parser.add_argument("--view", action="append", choices=VIEWS, help="once for each (all)")
     parser.add_argument("--people", type=int, default=20_000, metavar="N", help="(%(default)s)")
     parser.add_argument("--rounds", type=int, default=1, metavar="N", help="(%(default)s)")
@@ -352,10 +287,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say(f"{options.messages:,} messages of {DAYS} days")
         asyncio.run(make(Path(folder), options.messages, options.people))
         periods, views = options.days or _PERIODS, options.view or list(VIEWS)
-        if options.prepared:
-            rows = measure_prepared(Path(folder), views, options.rounds)
-        else:
-            rows = measure(Path(folder), periods, views, options.rounds)
+        rows = measure(Path(folder), periods, views, options.rounds)
     print_report(rows, options.rounds, surroundings)
     return 0
 

@@ -162,6 +162,14 @@ async def test_what_can_neither_be_overwritten_nor_removed_is_reported(
     assert await files.keep_only({DAY: "b2"}) == []
 
 
+async def test_pages_of_former_versions_are_removed(files: DayFiles, folder: Path) -> None:
+    page = folder / "pages" / "state-key.page"
+    page.parent.mkdir(parents=True)
+    page.write_bytes(b"a name")
+    await files.keep_only({})
+    assert not page.exists()
+
+
 async def test_without_a_folder_that_can_be_written_nothing_is_kept(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     for files in (DayFiles(None), DayFiles(tmp_path / "file" / "days")):

@@ -16,6 +16,7 @@ from channelstats.pages.loading import load as read_days
 from channelstats.pages.model import VIEWS, Choice, ChoiceError
 from channelstats.pages.views import unmarked_view_of
 from channelstats.settings import load
+from channelstats.tables.exclusion import forget_person
 from channelstats.web import service as module
 from channelstats.web.filters import PRESETS
 from channelstats.web.service import Busy, DashboardService, SingleFlightCache
@@ -147,6 +148,17 @@ async def test_what_is_read_before_anybody_asks_is_not_read_again(
     assert reads == [WEEK]
     assert told
     assert told[-1][0] == told[-1][1]
+
+
+@pytest.mark.parametrize("uid", ["UBOB", "UNOBODY"])
+async def test_whoever_was_forgotten_with_or_without_a_message_is_in_nothing_that_is_kept(
+    example: House, service: DashboardService, uid: str
+) -> None:
+    before = await service.snapshot()
+    async with example.tables.writing(ManualClock(0)):
+        async for _ in forget_person(example.tables, uid):
+            pass
+    assert (await service.snapshot()).mark != before.mark
 
 
 async def test_a_view_is_worked_out_once(

@@ -164,7 +164,6 @@ async def _copy_all(context: CommandContext, source: Tables, target: Tables) -> 
 async def rebuild_firstposts(context: CommandContext) -> int:
     async with context.tables() as tables, tables.writing(context.clock):
         await rebuild(tables, context.settings.counting)
-        await tables.pages.clear()  # they were made from what was there before
         number = len(await tables.first_posts.all())
     context.say(f"first posts of {number:,} people")
     return context.exit_code

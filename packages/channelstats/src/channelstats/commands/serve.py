@@ -42,8 +42,8 @@ from channelstats.web.front import (
     raise_descriptor_limit,
 )
 from channelstats.web.message_texts import MessageTexts
-from channelstats.web.preparing import PagePreparer, in_process
 from channelstats.web.service import DashboardService, FirstImport
+from channelstats.web.usual_pages import UsualPages
 
 VARIABLE: Final = f"{PREFIX}SERVE_TOKEN"
 TOKEN_FILE: Final = "serve.token"  # noqa: S105 - the name of a file
@@ -124,7 +124,7 @@ async def serve_dashboard(
             _on_signal(stop, second)
             print(f"channelstats ready: {url}", flush=True)
             on_ready(url)
-            async with running(PagePreparer(service, in_process).run()):
+            async with running(UsualPages(service).run()):
                 await stop.wait()
         finally:
             if listening is not None:

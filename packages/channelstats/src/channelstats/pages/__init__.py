@@ -4,7 +4,6 @@ Rule: a page is a list of queries, a pure function of what was read for a choice
 channels and emoji are IDs in it until a layout names them.
 
     model            a page before it has a form: what views, reports and digests are
-    page_bytes       pages as bytes
     loading          what the pages of a choice of days are made of, in it and in the days before,
                      and what must not be shown of it
     small_groups     which groups are too small to hide in

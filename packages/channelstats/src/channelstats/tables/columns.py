@@ -285,6 +285,8 @@ class DayFiles:
     def _files(self) -> list[tuple[Path, str, str | None]]:
         """The files that were made here, with date and version; of unfinished ones without."""
         files = list[tuple[Path, str, str | None]]()
+        if self._folder is not None:  # pages that versions before this one kept there
+            files += [(path, "", None) for path in files_in(self._folder / "pages")]
         for path in files_in(self._folder):
             if match := _NAME.fullmatch(path.name):
                 files.append((path, match[1], match[2]))

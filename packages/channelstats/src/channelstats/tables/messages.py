@@ -25,7 +25,6 @@ from channelstats.days import Calendar
 from channelstats.tables.columns import MESSAGES, DayFiles, Versions, frame_of
 from channelstats.tables.day_versions import DayVersions, DayWriter
 from channelstats.tables.items import batches, everything, write_all
-from channelstats.tables.kept_files import PageFiles
 from channelstats.tables.message_row import MessageRow, item_of, row_of
 from keytables import Item, Range, TableHandle
 
@@ -50,21 +49,14 @@ Progress = Callable[[int, int], None]
 
 
 class Messages:
-    """The table Message; ``zone`` dates what is written, ``files`` are those of its dates, and
-    ``pages`` those that were made of them.
-    """
+    """The table Message; ``zone`` dates what is written, ``files`` are those of its dates."""
 
     def __init__(
-        self,
-        table: TableHandle,
-        zone: ZoneInfo,
-        versions: DayVersions,
-        files: DayFiles,
-        pages: PageFiles,
+        self, table: TableHandle, zone: ZoneInfo, versions: DayVersions, files: DayFiles
     ) -> None:
         self._table = table
         self._calendar = Calendar(zone)
-        self.versions, self._files, self._pages = versions, files, pages
+        self.versions, self._files = versions, files
         self._writer = DayWriter(versions, table, zone)
         self._has_swept = False
         self._making: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -117,7 +109,7 @@ class Messages:
         for the files that are returned: they can neither be overwritten nor removed.
         """
         await self._writer.close()
-        return [*await self._sweep(), *await self._pages.clear()]
+        return await self._sweep()
 
     async def _sweep(self) -> list[Path]:
         self._has_swept = True

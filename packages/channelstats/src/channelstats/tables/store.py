@@ -26,7 +26,6 @@ from channelstats.tables.directory import (
     Watermarks,
 )
 from channelstats.tables.items import HASH_KEYS, table
-from channelstats.tables.kept_files import PageFiles
 from channelstats.tables.marks import Marks
 from channelstats.tables.messages import Messages
 from channelstats.tables.sent_reports import SentReports
@@ -48,7 +47,7 @@ class Taken(Exception):  # noqa: N818 - named for what happened
 
 class Tables:
     """The tables of one workspace, of a handle each. ``zone`` is the time zone that messages are
-    dated in; ``files`` is the folder for columns of dates and for pages, None keeps none.
+    dated in; ``files`` is the folder for columns of dates, None keeps none.
     """
 
     def __init__(
@@ -56,10 +55,9 @@ class Tables:
     ) -> None:
         self.zone = zone
         self.handles = handles
-        self.pages = PageFiles(None if files is None else files / "pages")
         self.configuration = Configuration(handles["Configuration"])
         versions = DayVersions(handles["Configuration"])
-        self.messages = Messages(handles["Message"], zone, versions, DayFiles(files), self.pages)
+        self.messages = Messages(handles["Message"], zone, versions, DayFiles(files))
         self.channels = Channels(handles["Channel"])
         self.users = Users(handles["User"])
         self.users_created = UsersCreated(handles["UserCreated"])

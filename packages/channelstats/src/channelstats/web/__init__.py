@@ -9,7 +9,7 @@ The one rule: a page shows what a view says, and adds names, form and nothing el
     filters        the query of an address
     service        what is read and worked out, and kept as long as it is right
     message_texts  what messages say, from an export at hand
-    preparing      makes the pages that are offered before anybody asks, in a process of its own
+    usual_pages    makes the pages that are opened first before anybody asks
     addresses      where the parts of a page lead: to what is counted, to whoever is named
     pages          pages from templates, and what the templates ask for
     table_pages    which rows of a table a page shows

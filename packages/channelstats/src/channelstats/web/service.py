@@ -2,13 +2,12 @@
 
 Rule: what was worked out serves again as long as the store says that nothing it was made of
 changed; so what another process brings is on the next page. The work is done in threads, one piece
-of a kind at a time. Pages that `channelstats.web.preparing` has made are read from their files.
+of a kind at a time.
 """
 
 import asyncio
-import hashlib
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Coroutine, Hashable, Mapping
+from collections.abc import Callable, Coroutine, Hashable
 from contextlib import nullcontext
 from datetime import date
 from functools import partial
@@ -33,8 +32,7 @@ from channelstats.pages.loading import (
     refuse_small,
 )
 from channelstats.pages.marked import with_marks
-from channelstats.pages.model import CHANNEL, UNCOMPARED, VIEWS, Choice, ChoiceError, Page
-from channelstats.pages.page_bytes import code_digest, decoded, encoded
+from channelstats.pages.model import CHANNEL, UNCOMPARED, Choice, ChoiceError, Page
 from channelstats.pages.reports import ReportKind, ReportRequest, load_report_data
 from channelstats.pages.views import unmarked_view_of
 from channelstats.render.reports import Form, render
@@ -69,9 +67,6 @@ _NAMES: Final = 300
 """Seconds after which names are read again."""
 
 _STORE_PATIENCE: Final = 15.0
-
-_DIGITS: Final = 32
-"""Of a digest in the name of a file."""
 
 _WAITING: Final = 16
 """Keys of a cache that are being made or wait for it."""
@@ -161,11 +156,6 @@ class StoreSnapshot(msgspec.Struct, frozen=True):
     mark: str
     is_settled: bool
 
-    @property
-    def state(self) -> str:
-        """The mark in the names of files."""
-        return hashlib.sha256(self.mark.encode()).hexdigest()[:_DIGITS]
-
 
 class DashboardService:
     """A workspace that ``is_made_up`` is nowhere in Slack; ``texts`` is where messages can be
@@ -183,8 +173,6 @@ class DashboardService:
     ) -> None:
         self.tables, self.settings, self.clock = tables, settings, clock
         self.is_made_up, self.texts = is_made_up, texts
-        # At once: of a program that is replaced while it runs, the old code stays in memory.
-        self._made_by = code_digest()
         self._alone = asyncio.Lock()
         """Held by whoever has much in memory beside what is kept."""
         self._history: SingleFlightCache[str, History] = SingleFlightCache(1)
@@ -299,81 +287,14 @@ class DashboardService:
             members = await load_members(self.tables, choice, self.settings.options)
 
         async def make() -> Page:
-            if (prepared := await self._prepared(name, choice, snapshot)) is not None:
-                return prepared
-            data = await self.read(choice, snapshot)
+            data, smallest = await self.read(choice, snapshot), self.settings.min_group
+            making = partial(unmarked_view_of, smallest_group=smallest, members=members)
             async with self._alone if data.is_large else nullcontext():
-                return await self._made(name, choice, data, members)
+                return await asyncio.to_thread(making, name, data, choice)
 
         page = await self._views.get((name, choice, snapshot.mark, members), make)
         page = with_marks(page, await self.tables.marks.all(), assignee)
         return with_date_notes(page, await self.tables.configuration.notes())
-
-    async def _made(
-        self, name: str, choice: Choice, data: DashboardData, members: Members = NO_MEMBERS
-    ) -> Page:
-        smallest = self.settings.min_group
-        making = partial(unmarked_view_of, smallest_group=smallest, members=members)
-        return await asyncio.to_thread(making, name, data, choice)
-
-    # ── prepared pages ───────────────────────────────────────────────────────────────────────────
-
-    async def _prepared(self, name: str, choice: Choice, snapshot: StoreSnapshot) -> Page | None:
-        """A page that was prepared of what is stored now; None where there is none."""
-        is_offered = name in VIEWS and choice == Choice(choice.first, choice.last)
-        if not (is_offered and snapshot.is_settled):
-            return None
-        kept = await self.tables.pages.get(snapshot.state, self._page_key(name, choice))
-        return None if kept is None else await asyncio.to_thread(decoded, kept)
-
-    def _page_key(self, name: str, choice: Choice) -> str:
-        """Another text for whatever else than what is stored a page depends on."""
-        settings = self.settings
-        counted = settings.options, settings.first_weekday, settings.min_group
-        made_of = (name, choice, *counted, self.tables.zone.key, self._made_by)
-        text = msgspec.json.encode(made_of, order="deterministic")
-        return hashlib.sha256(text).hexdigest()[:_DIGITS]
-
-    async def has_prepared(self, name: str, choice: Choice, snapshot: StoreSnapshot) -> bool:
-        return await self.tables.pages.has(snapshot.state, self._page_key(name, choice))
-
-    async def prepare(self, offered: Mapping[Choice, Collection[str]]) -> None:
-        """Make the pages of the views that are offered of days, as far as they are missing, and
-        keep them in files, until something is stored meanwhile. The days of one choice are in
-        memory at a time.
-        """
-        snapshot = await self.snapshot()
-        if not await self.is_current(snapshot):
-            return
-        await self.tables.pages.keep_only(snapshot.state)
-        for days, names in offered.items():
-            missing = [n for n in names if not await self.has_prepared(n, days, snapshot)]
-            if missing and not await self._prepare_days(days, missing, snapshot):
-                return
-
-    async def _prepare_days(
-        self, days: Choice, names: Collection[str], snapshot: StoreSnapshot
-    ) -> bool:
-        """Make and keep pages of the same days; return whether the snapshot is still current."""
-        try:
-            data = await self._load(days, snapshot)
-        except ChoiceError:  # there is too much in these days, as the page will say
-            return True
-        for name in names:
-            content = await asyncio.to_thread(encoded, await self._made(name, days, data))
-            await self.tables.pages.put(snapshot.state, self._page_key(name, days), content)
-            # Only now: a run that ended meanwhile has removed pages before this one was there, and
-            # any later one will remove it.
-            if not await self.is_current(snapshot):
-                await self.tables.pages.clear()
-                return False
-        return True
-
-    async def is_current(self, snapshot: StoreSnapshot) -> bool:
-        """Whether this is still what is stored, and nobody is writing."""
-        lease = self.tables.configuration.writer_lease(self.clock)
-        is_free = await lease.held_since() is None
-        return is_free and snapshot.is_settled and (await self.snapshot()).mark == snapshot.mark
 
     # ── reports ──────────────────────────────────────────────────────────────────────────────────
 
