@@ -28,7 +28,7 @@ from channelstats.identifiers import seconds
 from channelstats.ingest.export_reader import ChannelContent, channel_reader
 from channelstats.ingest.export_time import AgeOrder, ExportAge, ReadUpTo, place_among, read_up_to
 from channelstats.ingest.home import Home, check_home, grids_of
-from channelstats.ingest.merging import Change, Scan, ScanLog, earliest, gone, merge_messages
+from channelstats.ingest.merging import Scan, ScanLog, earliest, gone
 from channelstats.ingest.people import home_teams, ids_apart, mark_strangers, most_are_of, people_of
 from channelstats.ingest.rows import ROWS_VERSION, Origin, channel_of, counts_of, latest, members_of
 from channelstats.ingest.runs import Checkpoint, OnEvent, Run, StepProgress, ignore_event
@@ -37,7 +37,6 @@ from channelstats.slack.export_layout import ChannelKind
 from channelstats.slack.objects import SlackUser
 from channelstats.tables.directory import ids_of_people
 from channelstats.tables.exclusion import join_people
-from channelstats.tables.first_posts import FirstPostUpdater
 from channelstats.tables.items import number, struct_of, text, without_empty
 from channelstats.tables.message_row import MessageRow
 from channelstats.tables.store import Tables
@@ -132,13 +131,11 @@ class ExportImport:
     ) -> None:
         self._export, self._tables = export, tables
         self._options = options or ImportOptions()
-        self._run = Run(tables, clock, on_event)
+        self._run = Run(tables, clock, counting, on_event)
         key = f"import {export.fingerprint}"
         self._checkpoint = Checkpoint(tables.configuration, key, clock)
-        self._first_posts = FirstPostUpdater(tables, counting)
         self._latest = latest(self._run.now)
         self._order, self._newest = AgeOrder(0), ""
-        self._known: set[str] = set()
         self._ids: Mapping[str, str] = {}
         self._homes = frozenset[str]()
         self._teams: dict[str, str] = {}
@@ -179,16 +176,14 @@ class ExportImport:
         self._run.report(unlisted_problems(not_chosen, UNLISTED_FLAG))
         await self._put_directory(users, channels, listed)
 
-        every = await tables.users.all()
-        self._known = set(every)
-        await self._first_posts.start(every)
-        del users, every  # Of a large workspace these are tens of megabytes.
+        await self._run.begin_messages(await tables.users.all())
+        del users  # Of a large workspace these are tens of megabytes.
         left = [channel for channel in channels if channel.about.id not in done]
         self._bytes = sum(map(export.size, channels))
         self._bytes_done = self._bytes - sum(map(export.size, left))
         if not unchanged:
             await self._import_channels(left)
-        await self._first_posts.finish()
+        await self._run.end_messages()
         homes = self._homes or most_are_of(Counter(self._teams.values()))
         await mark_strangers(tables, self._teams, homes)
         await tables.messages.close_days()
@@ -372,11 +367,11 @@ class ExportImport:
         self._workspaces.update(content.workspaces)
         self._teams.update(content.teams)
         run.report(content.problems)
-        unknown = (user for user in content.authors if user.slack_uid not in self._known)
+        authors = iter(content.authors)
         if self._lists_users:  # else every author is stored, if need be with the ID alone
-            named = (user for user in unknown if user.name != user.slack_uid)
-            unknown = (msgspec.structs.replace(user, is_stranger=True) for user in named)
-        await tables.put_users(run.excluded.users(unknown), run.now, replace=False)
+            named = (user for user in authors if user.name != user.slack_uid)
+            authors = (msgspec.structs.replace(user, is_stranger=True) for user in named)
+        await run.put_authors(authors)
         rows, deleted = list[MessageRow](), list[MessageRow]()
         seen = set[str]()
         before = result.messages
@@ -387,7 +382,8 @@ class ExportImport:
             seen.update(row.ts for row in piece)
             kept = list(run.excluded.rows(piece))
             if is_new:
-                await self._write([(row, None) for row in kept])
+                await run.put_messages([(row, None) for row in kept])
+                result.changed += len(kept)
             else:
                 rows += kept
         if not content.messages:
@@ -405,18 +401,10 @@ class ExportImport:
                 run.report([Problem(channel.name or cid, f"{reason}, and not taken for deleted")])
                 deleted = []
         scan = Scan.of_run(seen, stored, at=order.mark, since=since, until=until)
-        await self._write(merge_messages(stored, [*rows, *deleted], scans))
+        every = [*rows, *deleted]
+        changes = await run.merge_channel(cid, every, stored, scans, scan, content.newest_top)
+        result.changed += len(changes)
         result.newest = max(result.newest, content.newest)
-        await asyncio.gather(
-            scans.with_scan(scan).save(tables.configuration, cid),
-            tables.watermarks.raise_to(cid, seconds(content.newest_top)),
-        )
-
-    async def _write(self, changes: list[Change]) -> None:
-        await self._tables.messages.write(row for row, _ in changes)
-        self._result.changed += len(changes)
-        for row, replaced in changes:
-            self._first_posts.on_change(row, replaced)
 
     def _progress(self, channel: ExportChannel, share: float) -> None:
         """Report that so much of a channel is stored."""

@@ -1,16 +1,23 @@
-"""Shared by all imports: excluded people, progress events, and checkpoints, by which an interrupted
-run goes on. For those over the Web API also the options and the result.
+"""Shared by all imports: excluded people, progress events, how what was read is stored, and
+checkpoints, by which an interrupted run goes on. For those over the Web API also the options and
+the result.
+
+Rule: of a channel the messages are stored first, then what says that they were read. Each step may
+be repeated.
 
 Rule: an event has names of channels, files and methods, and numbers; never message text or a token.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from itertools import count
 from typing import Final, TypeAlias
 
 import msgspec
 
-from channelstats.identifiers import is_channel_id, is_user_id
+from channelstats.counting import Counting
+from channelstats.identifiers import is_channel_id, is_user_id, seconds
+from channelstats.ingest.merging import Change, Scan, ScanLog, merge_messages
 from channelstats.slack.export import Problem
 from channelstats.slack.objects import ListedChannel
 from channelstats.slack.web_api import WebApi
@@ -18,7 +25,9 @@ from channelstats.tables import Tables
 from channelstats.tables.configuration import Configuration
 from channelstats.tables.directory import User
 from channelstats.tables.exclusion import Exclusions
+from channelstats.tables.first_posts import FirstPostUpdater
 from channelstats.tables.items import number, text, without_empty
+from channelstats.tables.message_row import MessageRow
 from keytables import Clock, Item, Update, Value
 
 PEOPLE_PLACE: Final = "exclude_users"
@@ -52,10 +61,12 @@ class Run:
     objects.
     """
 
-    def __init__(self, tables: Tables, clock: Clock, on_event: OnEvent) -> None:
+    def __init__(self, tables: Tables, clock: Clock, counting: Counting, on_event: OnEvent) -> None:
         self.tables, self.clock, self.on_event = tables, clock, on_event
         self.excluded = Exclusions()
         self.problems = 0
+        self._first_posts = FirstPostUpdater(tables, counting)
+        self._known: set[str] = set()
 
     @property
     def now(self) -> int:
@@ -88,6 +99,48 @@ class Run:
             for name in sorted(entry.removeprefix("#") for entry in listed)
             if not is_channel_id(name) and name not in names
         )
+
+    # ── storing ──────────────────────────────────────────────────────────────────────────────────
+
+    async def begin_messages(self, users: Mapping[str, User]) -> None:
+        """To be called before messages are stored, with the users that are."""
+        self._known = set(users)
+        await self._first_posts.start(users)
+
+    async def put_authors(self, authors: Iterable[User]) -> None:
+        """Store authors of messages, but for those who are known or left out."""
+        unknown = [user for user in authors if user.slack_uid not in self._known]
+        await self.tables.put_users(self.excluded.users(unknown), self.now, replace=False)
+        self._known |= {user.slack_uid for user in unknown}
+
+    async def put_messages(self, changes: list[Change]) -> None:
+        await self.tables.messages.write(row for row, _ in changes)
+        for row, replaced in changes:
+            self._first_posts.on_change(row, replaced)
+
+    async def merge_channel(
+        self,
+        cid: str,
+        rows: Iterable[MessageRow],
+        stored: Mapping[str, MessageRow],
+        scans: ScanLog,
+        scan: Scan,
+        newest_top: str,
+    ) -> list[Change]:
+        """Store the ``rows`` of a channel, which are merged with those ``stored``; then the scan
+        that they are of, and the timestamp of the newest that is no reply. Return the changes.
+        """
+        changes = merge_messages(stored, rows, scans)
+        await self.put_messages(changes)
+        await asyncio.gather(
+            scans.with_scan(scan).save(self.tables.configuration, cid),
+            self.tables.watermarks.raise_to(cid, seconds(newest_top)),
+        )
+        return changes
+
+    async def end_messages(self) -> None:
+        """To be called after the last message is stored."""
+        await self._first_posts.finish()
 
 
 def unknown_people(listed: Collection[str], users: Mapping[str, User]) -> list[str]:
@@ -273,9 +326,15 @@ class SyncRun(Run):
     """A run over the Web API: where from, where to, and what it has done."""
 
     def __init__(
-        self, api: WebApi, tables: Tables, clock: Clock, options: SyncOptions, on_event: OnEvent
+        self,
+        api: WebApi,
+        tables: Tables,
+        clock: Clock,
+        counting: Counting,
+        options: SyncOptions,
+        on_event: OnEvent,
     ) -> None:
-        super().__init__(tables, clock, on_event)
+        super().__init__(tables, clock, counting, on_event)
         self.api, self.options = api, options
         self.result = SyncResult()
 

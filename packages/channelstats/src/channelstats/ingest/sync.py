@@ -74,9 +74,9 @@ class Sync:
         parts: frozenset[Part] = ALL,
         on_event: OnEvent = ignore_event,
     ) -> None:
-        self._run = SyncRun(api, tables, clock, options or SyncOptions(), on_event)
+        self._run = SyncRun(api, tables, clock, counting, options or SyncOptions(), on_event)
         self._parts = parts
-        self._messages = MessageSync(self._run, counting)
+        self._messages = MessageSync(self._run)
         self._people_known = False
         self._listed: list[ListedChannel] = []
 
