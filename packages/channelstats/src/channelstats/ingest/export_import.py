@@ -29,14 +29,19 @@ from channelstats.ingest.export_reader import ChannelContent, channel_reader
 from channelstats.ingest.export_time import AgeOrder, ExportAge, ReadUpTo, place_among, read_up_to
 from channelstats.ingest.home import Home, check_home, grids_of
 from channelstats.ingest.merging import Scan, ScanLog, earliest, gone
-from channelstats.ingest.people import home_teams, ids_apart, mark_strangers, most_are_of, people_of
+from channelstats.ingest.people import (
+    home_teams,
+    join_stored,
+    mark_strangers,
+    most_are_of,
+    people_of,
+)
 from channelstats.ingest.rows import ROWS_VERSION, Origin, channel_of, counts_of, latest, members_of
 from channelstats.ingest.runs import Checkpoint, OnEvent, Run, StepProgress, ignore_event
 from channelstats.slack.export import Export, ExportChannel, Problem, day_of, unlisted_problems
 from channelstats.slack.export_layout import ChannelKind
 from channelstats.slack.objects import SlackUser
 from channelstats.tables.directory import ids_of_people
-from channelstats.tables.exclusion import join_people
 from channelstats.tables.items import number, struct_of, text, without_empty
 from channelstats.tables.message_row import MessageRow
 from channelstats.tables.store import Tables
@@ -291,8 +296,7 @@ class ExportImport:
         run, stored_users = self._run, await tables.users.all()
         users = people_of(listed or (), stored_users, self._homes)
         self._ids = ids_of_people(stored_users | {user.slack_uid: user for user in users})
-        if apart := await ids_apart(tables, self._ids, stored_users):
-            await join_people(tables, apart)
+        if await join_stored(tables, self._ids, stored_users):
             stored_users = await tables.users.all()
         people = stored_users | {user.slack_uid: user for user in users}
         known = await tables.channels.all()
@@ -394,7 +398,12 @@ class ExportImport:
         since, until = content.oldest, content.newest
         if not content.problems:
             until = max(until, self._newest)
-            deleted = gone(stored, seen, scans, at=order.mark, since=since, until=until)
+            deleted = gone(
+                stored,
+                seen,
+                order.mark,
+                lambda row: since <= row.ts <= until and scans.recency(row) < order.mark,
+            )
             there = sum(since <= ts <= until and not row.deleted for ts, row in stored.items())
             if len(deleted) > max(_MOST_DELETED, there // 2):
                 reason = f"{len(deleted):,} messages stored before are not in this export"

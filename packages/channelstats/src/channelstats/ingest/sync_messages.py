@@ -13,7 +13,7 @@ import msgspec
 
 from channelstats.counting import TOMBSTONE
 from channelstats.identifiers import is_timestamp
-from channelstats.ingest.merging import Change, Scan, ScanLog, earliest
+from channelstats.ingest.merging import Change, Scan, ScanLog, earliest, gone
 from channelstats.ingest.rows import (
     EVERYBODY,
     Origin,
@@ -169,10 +169,7 @@ class MessageSync:
 
         if (low := earliest(reading.rows)) and low < oldest:
             stored = await tables.messages.of_channel(cid, low)
-        deleted = [
-            msgspec.structs.replace(row, deleted=True, fetched_at=now)
-            for row in reading.deleted(stored)
-        ]
+        deleted = gone(stored, reading.seen, now, reading.was_due)
         scans = await ScanLog.load(tables.configuration, cid)
         before = max([watermark, *(scan.at for scan in scans.scans)])
         seen = {row.ts for row in reading.rows}
@@ -345,17 +342,8 @@ class ChannelReader:
     def _is_complete(self, ts: str) -> bool:
         return self.complete != "" and ts >= self.complete
 
-    def deleted(self, stored: Rows) -> list[MessageRow]:
-        """Those of the ``stored`` messages that were deleted: those that a whole answer had to hold
-        and did not.
-        """
-        return [
-            row
-            for ts, row in stored.items()
-            if not row.deleted and ts not in self.seen and self._was_to_be_there(row)
-        ]
-
-    def _was_to_be_there(self, row: MessageRow) -> bool:
+    def was_due(self, row: MessageRow) -> bool:
+        """Whether a whole answer was given that holds the message, if it is still there."""
         if row.is_reply and row.thread_ts in self.threads:
             return True
         in_history = not row.is_reply or row.subtype == _BROADCAST
