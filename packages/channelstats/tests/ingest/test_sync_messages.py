@@ -272,16 +272,7 @@ async def test_a_thread_that_is_not_found_is_empty(slack: Slack, empty: House) -
     assert (finished.ok, finished.deleted) == (True, 0)
 
 
-# ── people ───────────────────────────────────────────────────────────────────────────────────────
-
-
-async def test_a_stranger_is_known_by_the_profile_beside_a_message(
-    slack: Slack, empty: House
-) -> None:
-    profile = {"name": "cara", "display_name": "Cara", "email": "cara@mail.example"}
-    await run(slack, empty, 5, said(1, C, user_profile=profile))
-    assert (await empty.tables.users.all())[C].display_name == "Cara"
-    assert (await empty.tables.configuration.counts()).all_users == 2
+# ── what is told ─────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_no_text_reaches_a_table_or_an_event(slack: Slack, empty: House) -> None:

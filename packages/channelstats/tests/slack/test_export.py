@@ -236,18 +236,6 @@ def test_every_broken_file_has_a_line_and_the_rest_is_read(tmp_path: Path) -> No
     assert export.problems() == []
 
 
-def test_a_damaged_file_of_a_zip_is_reported(tmp_path: Path) -> None:
-    files = dumped({"users.json": [{"id": "UDAMAGED"}], "channels.json": []})
-    path = write_zip(files, tmp_path / "x.zip")
-    data = bytearray(path.read_bytes())
-    data[data.index(b"users.json") + len("users.json") + 2] ^= 0xFF
-    path.write_bytes(bytes(data))
-    export = Export.open(path)
-    assert export.users() is None
-    (problem,) = export.problems()
-    assert str(problem).startswith("users.json: left out: damaged")
-
-
 def test_members_of_the_whole_organization_are_users(tmp_path: Path) -> None:
     export = opened(
         tmp_path,
@@ -279,6 +267,9 @@ def test_how_recent_an_export_is_stands_in_the_last_file_of_its_own_date(
             "channels.json": [{"id": "C1", "name": "one"}, {"id": "C2", "name": "two"}],
             "one/2023-11-01.json": [at("1700000009.000000")],
             f"one/{day}.json": [at("1700000005.000000"), at("absurd"), at(LATEST)],
+            "one/2024-01-03.json": {},
+            "one/2024-01-04.json": [],
+            "one/stray.json": [at("1600000000.000000")],
             "two/2024-01-01.json": [at("1700000004.000000")],
         },
     )
