@@ -19,7 +19,7 @@ from channelstats.ingest.runs import Event, StepProgress
 from channelstats.slack.export import Problem
 from channelstats.tables.configuration import Counts
 from channelstats.tables.directory import FirstPost
-from channelstats.tables.exclusion import add_forgotten, digest
+from channelstats.tables.exclusion import digest
 from support.channelstats.house import EXAMPLE, NOW, House, house
 from support.channelstats.random_workspace import Maker, settings
 from support.channelstats.workspace import Raw, Workspace, write_folder, write_linked, write_zip
@@ -439,7 +439,7 @@ async def test_people_and_channels_that_are_left_out_are_in_no_table(
         ],
         two=[message(1, A)],
     )
-    await add_forgotten(empty.tables.configuration, frozenset([digest("UGONE")]))
+    await empty.tables.configuration.add_forgotten(frozenset([digest("UGONE")]))
     options = ImportOptions(exclude_channels=frozenset({"two"}), exclude_people=frozenset({"ubob"}))
     if again:  # now with something stored
         first = workspace(one=[message(9, A)], two=[])

@@ -371,11 +371,7 @@ class ExportImport:
         self._workspaces.update(content.workspaces)
         self._teams.update(content.teams)
         run.report(content.problems)
-        authors = iter(content.authors)
-        if self._lists_users:  # else every author is stored, if need be with the ID alone
-            named = (user for user in authors if user.name != user.slack_uid)
-            authors = (msgspec.structs.replace(user, is_stranger=True) for user in named)
-        await run.put_authors(authors)
+        await run.put_authors(content.authors, is_listed=self._lists_users)
         rows, deleted = list[MessageRow](), list[MessageRow]()
         seen = set[str]()
         before = result.messages

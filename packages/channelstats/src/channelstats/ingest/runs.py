@@ -26,7 +26,7 @@ from channelstats.tables.configuration import Configuration
 from channelstats.tables.directory import User
 from channelstats.tables.exclusion import Exclusions
 from channelstats.tables.first_posts import FirstPostUpdater
-from channelstats.tables.items import number, text, without_empty
+from channelstats.tables.items import number, text, texts, without_empty
 from channelstats.tables.message_row import MessageRow
 from keytables import Clock, Item, Update, Value
 
@@ -107,9 +107,14 @@ class Run:
         self._known = set(users)
         await self._first_posts.start(users)
 
-    async def put_authors(self, authors: Iterable[User]) -> None:
-        """Store authors of messages, but for those who are known or left out."""
+    async def put_authors(self, authors: Iterable[User], *, is_listed: bool = True) -> None:
+        """Store authors of messages, but for those who are known or left out. Where users were
+        listed (``is_listed``) the others are from outside, and are stored if a profile names them.
+        """
         unknown = [user for user in authors if user.slack_uid not in self._known]
+        if is_listed:
+            named = (user for user in unknown if user.name != user.slack_uid)
+            unknown = [msgspec.structs.replace(user, is_stranger=True) for user in named]
         await self.tables.put_users(self.excluded.users(unknown), self.now, replace=False)
         self._known |= {user.slack_uid for user in unknown}
 
@@ -188,8 +193,7 @@ class Checkpoint:
             await self.clear()
             rows, row = [], {}
         self.noted, self.begun = row, number(row, "begun") or now
-        done = [done_in for part in rows if isinstance(done_in := part.get("done"), frozenset)]
-        ids = frozenset[str]().union(*(map(str, done_in) for done_in in done))
+        ids = frozenset[str]().union(*(texts(part, "done") for part in rows))
         self._noted = len(ids)
         return ids
 

@@ -22,7 +22,7 @@ from channelstats.ingest.rows import (
     stored_name,
     take_rows,
     ts_of,
-    user_of_profile,
+    users_of_messages,
 )
 from channelstats.ingest.runs import UNANSWERED, Gap, SyncRun
 from channelstats.slack.errors import (
@@ -176,10 +176,7 @@ class MessageSync:
         scan = Scan.of_run(
             seen, stored, at=now, since=window, until=ts_of(now), threads=reading.threads
         )
-        await run.put_authors(
-            user_of_profile(uid, profile, is_stranger=True)
-            for uid, profile in reading.profiles.items()
-        )
+        await run.put_authors(users_of_messages(reading.rows, reading.profiles))
         rows = [*run.excluded.rows(reading.rows), *deleted]
         top = max((row.ts for row in reading.rows if not row.is_reply), default="0")
         changes = await run.merge_channel(cid, rows, stored, scans, scan, top)
