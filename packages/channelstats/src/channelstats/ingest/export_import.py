@@ -159,11 +159,11 @@ class ExportImport:
         users = await asyncio.to_thread(export.users, self._options.workspace)
         everywhere = await asyncio.to_thread(export.channels)
         self._lists_users = users is not None
-        every_kind = list(filter(self._options.is_here, everywhere))
+        every_kind, kinds = list(filter(self._options.is_here, everywhere)), self._options.kinds
         result.elsewhere = len(everywhere) - len(every_kind)
-        listed = [channel for channel in every_kind if channel.kind in self._options.kinds]
-        kinds = Counter(channel.kind for channel in every_kind)
-        result.left_out = {kind: n for kind, n in kinds.items() if kind not in self._options.kinds}
+        listed = [channel for channel in every_kind if channel.kind in kinds]
+        not_chosen = [channel for channel in every_kind if channel.kind not in kinds]
+        result.left_out = dict(Counter(channel.kind for channel in not_chosen))
         channels = list(filter(self._options.wants, listed))
         self._homes = home_teams(users or (), is_grid=bool(export.workspaces))
         await self._check_home(users or (), everywhere)
@@ -177,7 +177,6 @@ class ExportImport:
         if isinstance(links := noted.get("workspaces"), Mapping):
             self._workspaces.update({name: number(links, name) or 0 for name in links})
         self._run.report(export.problems())
-        not_chosen = [channel for channel in every_kind if channel.kind not in self._options.kinds]
         self._run.report(unlisted_problems(not_chosen, UNLISTED_FLAG))
         await self._put_directory(users, channels, listed)
 
@@ -321,16 +320,11 @@ class ExportImport:
         await configuration.put_names(stored.values())
         await configuration.put_general(rows.values())
         for channel in channels:
-            await self._put_members(channel, recent=recent and not channel.about.is_archived)
+            replaces = recent and not channel.about.is_archived
+            members = members_of(channel, self._ids)
+            await run.put_members(channel.about.id, members, replace=replaces)
         if recent:
             await configuration.raise_directory_as_of(self._order.mark)
-
-    async def _put_members(self, channel: ExportChannel, *, recent: bool) -> None:
-        """Keep who is in a channel: never an empty list, which is what archiving leaves."""
-        members = [uid for uid in members_of(channel, self._ids) if uid not in self._run.excluded]
-        bulk = self._tables.bulk
-        if members and (recent or await bulk.get(channel.about.id) is None):
-            await bulk.put(channel.about.id, ",".join(members))
 
     # ── messages ─────────────────────────────────────────────────────────────────────────────────
 

@@ -102,6 +102,14 @@ class Run:
 
     # ── storing ──────────────────────────────────────────────────────────────────────────────────
 
+    async def put_members(self, cid: str, members: Iterable[str], *, replace: bool = True) -> None:
+        """Store who is in a channel, of those who are not left out; an empty list, which is what
+        archiving leaves, replaces none. ``replace``: whether another list does.
+        """
+        kept, bulk = [uid for uid in members if uid not in self.excluded], self.tables.bulk
+        if kept and (replace or await bulk.get(cid) is None):
+            await bulk.put(cid, ",".join(kept))
+
     async def begin_messages(self, users: Mapping[str, User]) -> None:
         """To be called before messages are stored, with the users that are."""
         self._known = set(users)

@@ -252,8 +252,7 @@ class Sync:
         async for page in run.api.members(channel.id):
             listed = (uid for uid in page.items if is_user_id(uid))
             members |= dict.fromkeys(ids.get(uid, uid) for uid in listed)
-        if kept := [uid for uid in members if uid not in run.excluded]:
-            await run.tables.bulk.put(channel.id, ",".join(kept))
+        await run.put_members(channel.id, members)
         if int_of(channel.num_members) is None:
             await run.tables.channels.put([listed_channel_of(channel, len(members))])
         return bool(members)
