@@ -214,22 +214,6 @@ def test_whoever_writes_in_a_channel_is_a_member_of_it_and_who_left_is_none(expo
             assert gone.isdisjoint(channel["members"])
 
 
-@pytest.mark.parametrize("seed", slow_after(1, range(1, 3)))
-def test_no_channel_has_more_posters_than_members(
-    seed: int, usual: Callable[[date, int], Path]
-) -> None:
-    path = usual(LAST, seed)
-    with ZipFile(path) as archive:
-        bots = {one["id"] for one in json.loads(archive.read("users.json")) if one["is_bot"]}
-    posters: dict[str, set[str]] = {}
-    for name, found in _days(path):
-        there = posters.setdefault(name.partition("/")[0], set())
-        there |= {m["user"] for m in found if m.get("client_msg_id")}
-    open_ones = [one for one in _channels(path) if not one["is_archived"]]
-    for one in open_ones:
-        assert 0 < len(posters[one["name"]]) <= len(set(one["members"]) - bots)
-
-
 def test_everything_an_export_may_hold_is_there(
     users: dict[str, Raw], messages: list[Raw], export: Path
 ) -> None:

@@ -9,19 +9,12 @@ from msgspec.structs import replace
 from channelstats.ingest.runs import SyncOptions
 from channelstats.ingest.sync import ALL, Part
 from support.channelstats.fake_slack import Fault
-from support.channelstats.house import EXAMPLE, House
+from support.channelstats.house import House
 from support.channelstats.slack_house import EVERYTHING, Slack
 from support.channelstats.small_workspace import at, said, workspace
 from support.channelstats.workspace import write_zip
 
 HISTORY = "conversations.history"
-
-
-async def test_a_folder_has_been_read_up_to_the_end_of_the_day_of_its_newest_message(
-    empty: House,
-) -> None:
-    await empty.take_in(EXAMPLE)
-    assert await empty.tables.configuration.last_run() == 1_710_633_600
 
 
 async def test_an_older_import_takes_no_week_back(empty: House, tmp_path: Path) -> None:

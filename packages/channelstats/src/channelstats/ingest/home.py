@@ -56,6 +56,23 @@ def grids_of(users: Iterable[SlackUser]) -> frozenset[str]:
     )
 
 
+class WorkspaceIds(msgspec.Struct, frozen=True):
+    """What tells one workspace from another: IDs."""
+
+    teams: frozenset[str]
+    users: frozenset[str]
+    channels: frozenset[str]
+
+
+def is_other(first: WorkspaceIds, second: WorkspaceIds) -> bool:
+    """Whether these are two workspaces, as far as anything tells."""
+    users, channels = first.users & second.users, first.channels & second.channels
+    if first.teams and second.teams:
+        most = min(len(first.users), len(second.users))
+        return first.teams.isdisjoint(second.teams) and 2 * len(users) <= most
+    return bool(first.users and second.users) and not users and not channels
+
+
 async def check_home(
     tables: Tables, home: Home, users: Iterable[str], channels: Iterable[str]
 ) -> None:
@@ -68,15 +85,13 @@ async def check_home(
     stored = await Home.load(configuration)
     listed = (await tables.users.all()).items()
     guests = {uid for uid, user in listed if user.is_stranger or user.unlisted} | {SLACKBOT}
-    here = frozenset(users) - guests
-    known = frozenset(uid for key, user in listed if key not in guests for uid in user.ids)
-    if home.teams and stored.teams:
-        is_other = home.teams.isdisjoint(stored.teams)
-        is_other &= 2 * len(here & known) <= min(len(here), len(known))
-    else:
-        is_other = bool(here and known) and here.isdisjoint(known)
-        is_other = is_other and (await tables.channels.all()).keys().isdisjoint(channels)
-    if is_other:
+    ids = WorkspaceIds(home.teams, frozenset(users) - guests, frozenset(channels))
+    stored_ids = WorkspaceIds(
+        stored.teams,
+        frozenset(known for uid, user in listed if uid not in guests for known in user.ids),
+        frozenset(await tables.channels.all()),
+    )
+    if is_other(ids, stored_ids):
         slack = await configuration.slack_name()
         name = f"{slack}.slack.com" if slack else str(stored) or "another one"
         raise OtherWorkspace(
