@@ -90,24 +90,17 @@ def test_the_line_is_drawn_ten_times_a_second_at_most(
         assert 90 <= terminal.getvalue().count("\r") <= 102
 
 
-@pytest.mark.parametrize("total", [0, 5])
 @pytest.mark.parametrize("name", ["long" * 50, "\N{CJK UNIFIED IDEOGRAPH-7701}" * 50])
 def test_a_name_that_is_too_long_is_cut_in_whatever_window(
-    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, clock: ManualClock, name: str, total: int
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, clock: ManualClock, name: str
 ) -> None:
-    with terminal.bar("messages", "channel", total) as bar:
+    with terminal.bar("messages", "channel", 5) as bar:
         for columns in (80, 70):
             monkeypatch.setenv("COLUMNS", str(columns))
             clock.advance(1.0)
-            show(bar, 1, total, name)
+            show(bar, 1, 5, name)
             assert name[:5] in terminal.line
             assert columns - 4 <= width(terminal.line) <= columns - 3
-
-
-def test_an_interrupted_run_leaves_no_half_line(terminal: Terminal) -> None:
-    with pytest.raises(KeyboardInterrupt), terminal.bar("sending", "report", 5):
-        raise KeyboardInterrupt
-    assert terminal.line == ""
 
 
 def test_no_thread_is_started_and_no_lock_between_processes_made(terminal: Terminal) -> None:

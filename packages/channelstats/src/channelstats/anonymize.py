@@ -9,15 +9,15 @@ a message by its second.
 
 import base64
 import hmac
-import re
 import secrets
-from collections.abc import AsyncIterator, Collection, Iterable
+from collections.abc import AsyncIterator, Collection
 from typing import Final
 
 import msgspec
 import orjson
 
 from channelstats.identifiers import SLACKBOT
+from channelstats.render.names import emoji_sign
 from channelstats.tables import Tables
 from channelstats.tables.directory import Channel, User
 from channelstats.tables.exclusion import Exclusions, resolve_channels, with_other_people
@@ -33,63 +33,36 @@ from keytables import Clock
 _SECRET_BYTES: Final = 32
 _ID_DIGITS: Final = 12
 _MARK: Final = 4
-_CERTAIN: Final = 5
-"""A name of so many letters is one wherever it is found."""
-
 
 # Rule: no word is a given name. Replace words, remove none: a pseudonym follows from their places.
 
-
-def _words(text: str) -> list[str]:
-    return text.split()
-
-
-_QUALITIES: Final = _words(
-    """
-    amused airy brave bright calm clever copper crimson curious dapper eager early fair fleet
-    gentle golden happy hearty inky humble jaunty jolly keen kind lively lofty lunar mellow mindful
-    modest nimble orange patient purple plucky proud quick quiet rapid rustic russet spotted silver
-    sleek snowy solar spry steady sturdy swift teal tidy umber vivid warm wise witty zesty
-    """
-)
-_BEINGS: Final = _words(
-    """
-    badger beaver bison bobolink camel caribou cricket crane curlew dolphin dugong eagle egret elk
-    flamingo ferret fulmar frog gazelle gecko gull hare heron ibis jackdaw jaguar kestrel kiwi
-    koala lapwing lemur llama magpie meerkat mole moose narwhal ocelot otter owl panda petrel
-    plover puffin quail raccoon rhino salmon seal starling stork swan tapir tern thrush toucan
-    turtle vole walrus weasel wombat wolverine zebra
-    """
-)
-_PLACES: Final = _words(
-    """
-    arbor basin beach bend bluff bridge bayou canyon cape causeway coast cove creek dock desert
-    dune falls fen field fjord foothill garden glade gorge grove harbor highland hill hollow inlet
-    island lagoon ledge marsh moraine mesa mill moor mount oasis orchard pass peak plateau plain
-    pond prairie quay reef ridge rapids shore spring strait summit tarn terrace upland valley vista
-    woods
-    """
-)
-
-
-def _parts(name: str) -> list[str]:
-    """The words of a name or an emoji; a single letter tells nothing."""
-    return [part for part in re.split(r"[\W_]+", name.lower()) if len(part) > 1]
-
-
-def _words_in(name: str) -> list[str]:
-    """The words of a name, with and without what is between their letters: O'Hara is Ohara too."""
-    unbroken = (re.sub(r"[\W_]+", "", word) for word in name.lower().split())
-    return _parts(name) + [word for word in unbroken if len(word) > 1]
+_QUALITIES: Final = """
+amused airy brave bright calm clever copper crimson curious dapper eager early fair fleet
+gentle golden happy hearty inky humble jaunty jolly keen kind lively lofty lunar mellow mindful
+modest nimble orange patient purple plucky proud quick quiet rapid rustic russet spotted silver
+sleek snowy solar spry steady sturdy swift teal tidy umber vivid warm wise witty zesty
+""".split()  # noqa: SIM905
+_BEINGS: Final = """
+badger beaver bison bobolink camel caribou cricket crane curlew dolphin dugong eagle egret elk
+flamingo ferret fulmar frog gazelle gecko gull hare heron ibis jackdaw jaguar kestrel kiwi
+koala lapwing lemur llama magpie meerkat mole moose narwhal ocelot otter owl panda petrel
+plover puffin quail raccoon rhino salmon seal starling stork swan tapir tern thrush toucan
+turtle vole walrus weasel wombat wolverine zebra
+""".split()  # noqa: SIM905
+_PLACES: Final = """
+arbor basin beach bend bluff bridge bayou canyon cape causeway coast cove creek dock desert
+dune falls fen field fjord foothill garden glade gorge grove harbor highland hill hollow inlet
+island lagoon ledge marsh moraine mesa mill moor mount oasis orchard pass peak plateau plain
+pond prairie quay reef ridge rapids shore spring strait summit tarn terrace upland valley vista
+woods
+""".split()  # noqa: SIM905
 
 
 class Pseudonyms:
-    """Pseudonyms under a secret. ``names`` are those that people and channels go by."""
+    """Pseudonyms under a secret."""
 
-    def __init__(self, secret: bytes, names: Iterable[str] = ()) -> None:
+    def __init__(self, secret: bytes) -> None:
         self._secret = secret
-        self._names = frozenset(word for name in names for word in _words_in(name))
-        self._emoji: dict[str, str] = {}
 
     def identifier(self, real: str) -> str:
         """An ID of the same kind: its first letter stays."""
@@ -107,22 +80,8 @@ class Pseudonyms:
         return "-".join(self._words_of(cid, _PLACES))
 
     def emoji(self, name: str) -> str:
-        """The name, unless somebody's name is in it; with its skin tone."""
-        base, tones, tone = name.partition("::")
-        if base not in self._emoji:  # as many as a workspace has
-            mark = self._mark(self._digest(f"emoji {base}"))
-            self._emoji[base] = f"custom-{mark}" if self._is_telling(base) else base
-        return f"{self._emoji[base]}{tones}{tone}"
-
-    def _is_telling(self, name: str) -> bool:
-        parts = _parts(name)
-        inside = (
-            part[first:last]
-            for part in parts
-            for first in range(len(part))
-            for last in range(first + _CERTAIN, len(part) + 1)
-        )
-        return not self._names.isdisjoint(parts) or not self._names.isdisjoint(inside)
+        """The name, unless the workspace made the emoji itself: somebody's may be in it."""
+        return name if emoji_sign(name) else f"custom-{self._mark(self._digest(f'emoji {name}'))}"
 
     def _words_of(self, real: str, second: list[str]) -> tuple[str, str, str]:
         digest = self._digest(f"name {real}")
@@ -160,10 +119,7 @@ async def copy_anonymized(
     users, listed = await source.users.all(), await source.channels.all()
     hidden = resolve_channels(frozenset(excluded_channels), listed)
     channels = {cid: of for cid, of in listed.items() if cid not in hidden}
-    called = [channel.friendly_name for channel in listed.values()]
-    for user in users.values():
-        called += (user.user_name, user.real_name, user.display_name)
-    names = Pseudonyms(secrets.token_bytes(_SECRET_BYTES), called)
+    names = Pseudonyms(secrets.token_bytes(_SECRET_BYTES))
     async with target.writing(clock):
         await target.put_users((_user(of, names) for of in out.users(users.values())), int(clock()))
         known = (uid for uid in await source.user_hash.all() if uid not in out)

@@ -19,7 +19,7 @@ from channelstats.ingest.runs import Event, StepProgress
 from channelstats.slack.export import Problem
 from channelstats.tables.configuration import Counts
 from channelstats.tables.directory import FirstPost
-from channelstats.tables.exclusion import add_forgotten, digest
+from channelstats.tables.exclusion import digest
 from support.channelstats.house import EXAMPLE, NOW, House, house
 from support.channelstats.random_workspace import Maker, settings
 from support.channelstats.workspace import Raw, Workspace, write_folder, write_linked, write_zip
@@ -308,44 +308,6 @@ async def test_an_export_older_than_the_tables_adds_who_and_what_was_missing(
 
 # ── how recent an export is ──────────────────────────────────────────────────────────────────────
 
-_STRAY = b'[{"type": "message", "user": "UBOB", "ts": "1600000000.000000", "text": "old"}]'
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("2024-12-31.json", b"[]"),
-        ("2024-12-31.json", b"{"),
-        ("2024-12-31.json", json.dumps([message(9)]).encode()[:-9]),
-        ("2024-12-31.json", b"\n".join([json.dumps(message(9)).encode()] * 2)),
-        ("2024-12-31.json", json.dumps([message(9, ts="9999999999.000000")]).encode()),
-        ("zz.json", _STRAY),
-        ("zz.json", b"{}"),
-    ],
-    ids=["empty", "broken", "cut short", "JSON Lines", "of the future", "stray", "stray object"],
-)
-async def test_an_export_is_as_recent_as_the_last_message_of_any_file(
-    empty: House, tmp_path: Path, name: str, content: bytes
-) -> None:
-    """Whatever lies behind it in the folder."""
-    first = workspace(one=[message(1), message(2)]).files()
-    later = workspace(
-        one=[message(1, reactions=[{"name": "a", "users": [B]}]), message(2, text="a b c")]
-    )
-    later.messages["CONE"].append(message(3, C))
-    later.users.append({"id": C, "name": "cara"})
-    more = {f"one/{name}": content}
-    await empty.take_in(write_zip({**first, **more}, tmp_path / "first.zip"))
-    assert (await empty.tables.configuration.counts()).all_users == 2
-    assert await empty.tables.configuration.history() != {}
-    await empty.take_in(write_zip({**later.files(), **more}, tmp_path / "later.zip"))
-    messages = await empty.items("Message")
-    assert messages[f"CONE_{ts(1)}"]["reaction_count"] == 1
-    assert messages[f"CONE_{ts(2)}"]["word_count"] == 3
-    assert messages[f"CONE_{ts(3)}"]["fetched_at"] == 1700000003
-    assert C in await empty.tables.users.all()
-    assert (await empty.tables.configuration.counts()).all_users == 3
-
 
 EDITED: Raw = {"text": "a b c", "edited": {"user": A, "ts": ts(20)}}
 
@@ -477,7 +439,7 @@ async def test_people_and_channels_that_are_left_out_are_in_no_table(
         ],
         two=[message(1, A)],
     )
-    await add_forgotten(empty.tables.configuration, frozenset([digest("UGONE")]))
+    await empty.tables.configuration.add_forgotten(frozenset([digest("UGONE")]))
     options = ImportOptions(exclude_channels=frozenset({"two"}), exclude_people=frozenset({"ubob"}))
     if again:  # now with something stored
         first = workspace(one=[message(9, A)], two=[])

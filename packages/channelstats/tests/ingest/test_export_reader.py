@@ -17,17 +17,12 @@ import pytest
 from channelstats.ingest import export_reader
 from channelstats.ingest.export_reader import ReaderEnded, channel_reader, read_channel
 from channelstats.ingest.rows import Origin
-from channelstats.ingest.runs import Event, StepProgress
 from channelstats.slack.export import Export, ExportChannel
-from support.channelstats.house import EXAMPLE, House
+from support.channelstats.house import EXAMPLE
 from support.channelstats.small_workspace import said, workspace
 from support.channelstats.workspace import (
-    EXPORT_FORMS,
-    files_with_slack_names,
     write_folder,
-    write_form,
 )
-from support.soak import slow
 
 LAST = date(2024, 3, 20)
 LATEST = "1800000000.000000"
@@ -74,30 +69,6 @@ async def test_what_is_wrong_and_in_no_utf8_comes_with_the_messages(
         "one/2024-01-03.json",
         "one/ü.json",
     ]
-
-
-@pytest.mark.parametrize(
-    ("form", "root", "large"),
-    [
-        *((*form, export_reader.LARGE) for form in EXPORT_FORMS),
-        *((*form, 0) for form in EXPORT_FORMS[::7]),  # in a process
-        *(slow(*form, 0) for form in EXPORT_FORMS[1:7]),
-    ],
-)
-async def test_names_as_slack_writes_them_are_imported(
-    empty: House,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    form: str,
-    root: str,
-    large: int,
-) -> None:
-    monkeypatch.setattr(export_reader, "LARGE", large)
-    path = write_form(files_with_slack_names(), tmp_path, form, root)
-    events: list[Event] = []
-    result = await empty.take_in(path, on_event=events.append)
-    assert [event.channel for event in events if isinstance(event, StepProgress)][-1] == "café"
-    assert (result.messages, result.problems) == (2, 0)
 
 
 def test_pieces_are_small_and_in_the_order_of_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -152,8 +152,9 @@ async def test_a_run_over_an_unchanged_workspace_writes_no_message_and_opens_no_
         if key.startswith("days")
     }
     assert marks
-    for day in (10.5, 11, 14):
-        assert (await synced(slack, empty, day, *THREAD)).changed == 0
+    for day in (10.5, 11, 14, 17):
+        again = await synced(slack, empty, day, *THREAD)
+        assert (again.changed, again.edited, again.deleted) == (0, 0, 0)
         assert await empty.items("Message") == messages
         assert marks.items() <= (await empty.items("Configuration")).items()
 

@@ -6,7 +6,7 @@ import pytest
 from channelstats.ingest.runs import Event, SyncOptions
 from channelstats.ingest.sync import ALL, Part
 from channelstats.slack.export import Problem
-from channelstats.tables.exclusion import add_forgotten, digest
+from channelstats.tables.exclusion import digest
 from support.channelstats.fake_slack import Fault
 from support.channelstats.house import House
 from support.channelstats.slack_house import Slack
@@ -42,7 +42,7 @@ async def left(of: House) -> str:
 
 async def test_the_forgotten_do_not_come_back(slack: Slack, empty: House) -> None:
     slack.serve(talk())
-    await add_forgotten(empty.tables.configuration, frozenset([digest(B)]))
+    await empty.tables.configuration.add_forgotten(frozenset([digest(B)]))
     result = await slack.sync(empty, now=NOW, options=without())
     assert (result.users, result.new_users) == (3, 2)
     found = await empty.items("Message")
@@ -56,7 +56,7 @@ async def test_the_forgotten_do_not_come_back(slack: Slack, empty: House) -> Non
     assert await empty.items("Message") == before
 
 
-@pytest.mark.parametrize("name", [B, "ubob", "@ubob"])
+@pytest.mark.parametrize("name", [B, "ubob"])
 @pytest.mark.parametrize("parts", [ALL, MESSAGES])
 async def test_the_excluded_are_left_out_by_id_and_name(
     slack: Slack, empty: House, name: str, parts: frozenset[Part]

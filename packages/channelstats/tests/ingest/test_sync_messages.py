@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from channelstats.ingest.runs import Event, StepProgress, SyncOptions, SyncResult
 from channelstats.ingest.sync import Part
 from channelstats.tables.directory import FirstPost
@@ -53,21 +51,6 @@ async def test_the_watermark_is_the_newest_message_outside_threads(
 ) -> None:
     await run(slack, empty, 10, said(5), said(6), said(9, B, thread=5))
     assert await empty.tables.watermarks.get("CONE") == int(at(6))
-
-
-@pytest.mark.parametrize("later", [10, 10.5, 17])
-async def test_a_run_that_is_repeated_says_nothing_new(
-    slack: Slack, empty: House, later: float
-) -> None:
-    messages = [said(5), said(6, B, thread=5), said(7), said(9, None, bot_id="BHOOK")]
-    await run(slack, empty, 10, *messages)
-    before = {
-        key: {**item, "fetched_at": 0} for key, item in (await empty.items("Message")).items()
-    }
-    again = await run(slack, empty, later, *messages)
-    after = {key: {**item, "fetched_at": 0} for key, item in (await empty.items("Message")).items()}
-    assert (again.changed, again.edited, again.deleted) == (0, 0, 0)
-    assert after == before
 
 
 # ── threads ──────────────────────────────────────────────────────────────────────────────────────
@@ -272,16 +255,7 @@ async def test_a_thread_that_is_not_found_is_empty(slack: Slack, empty: House) -
     assert (finished.ok, finished.deleted) == (True, 0)
 
 
-# ── people ───────────────────────────────────────────────────────────────────────────────────────
-
-
-async def test_a_stranger_is_known_by_the_profile_beside_a_message(
-    slack: Slack, empty: House
-) -> None:
-    profile = {"name": "cara", "display_name": "Cara", "email": "cara@mail.example"}
-    await run(slack, empty, 5, said(1, C, user_profile=profile))
-    assert (await empty.tables.users.all())[C].display_name == "Cara"
-    assert (await empty.tables.configuration.counts()).all_users == 2
+# ── what is told ─────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_no_text_reaches_a_table_or_an_event(slack: Slack, empty: House) -> None:

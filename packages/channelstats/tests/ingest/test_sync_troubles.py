@@ -8,7 +8,7 @@ from channelstats.ingest.runs import Event, StepProgress, SyncOptions
 from channelstats.ingest.sync import Part
 from channelstats.slack.export import Problem
 from keytables import Item
-from support.channelstats.fake_slack import TOKEN, Fault
+from support.channelstats.fake_slack import Fault
 from support.channelstats.house import House
 from support.channelstats.slack_house import Slack
 from support.channelstats.small_workspace import A, B, at, said, three, ts, workspace
@@ -74,23 +74,15 @@ async def test_troubles_that_pass_leave_no_trace(
 # ── one channel ──────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(
-    ("code", "says"),
-    [
-        ("not_in_channel", "invite it, or join it with --join"),
-        ("channel_not_found", "there is no such channel"),
-        ("some_new_code", "some_new_code"),
-    ],
-)
+@pytest.mark.parametrize("code", ["not_in_channel", "channel_not_found", "some_new_code"])
 async def test_what_one_channel_refuses_does_not_keep_the_others(
-    slack: Slack, empty: House, code: str, says: str
+    slack: Slack, empty: House, code: str
 ) -> None:
     slack.serve(three(), Fault("error", code, method=HISTORY, channel="CTWO", times=-1))
     events: list[Event] = []
     result = await slack.sync(empty, now=NOW, on_event=events.append)
     [failed] = result.failed
     assert str(failed).startswith(f"two: {HISTORY}: {code}")
-    assert says in failed.reason
     assert sorted(synced(events)) == ["one", "zoo"]
     assert (failed in events) == (code != "not_in_channel")  # which is said of all in one line
     assert (result.outside == ["two"]) == (code == "not_in_channel")
@@ -110,15 +102,6 @@ async def test_a_channel_cut_in_mid_page_is_stored_by_the_next_run(
     slack.serve(three(), most=3)
     assert (await slack.sync(empty, now=NOW)).ok
     assert len(await rows(empty)) == 11
-
-
-async def test_half_a_listing_deletes_nothing(slack: Slack, empty: House) -> None:
-    slack.serve(three())
-    await slack.sync(empty, now=NOW)
-    cut = Fault("cut", method=HISTORY, channel="CTWO", after=2, times=-1)
-    slack.serve(three(), cut, most=3)
-    await slack.sync(empty, now=NOW + 60)
-    assert not any(item.get("deleted") for item in (await empty.items("Message")).values())
 
 
 async def test_members_that_cannot_be_read_cost_that_membership_alone(
@@ -166,24 +149,15 @@ async def test_without_a_list_of_channels_nothing_of_them_changes(
 # ── the token ────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(
-    ("method", "scope"),
-    [
-        ("users.list", "users:read"),
-        ("conversations.list", "channels:read"),
-        ("conversations.members", "channels:read"),
-        (HISTORY, "channels:history"),
-        ("conversations.replies", "channels:history"),
-    ],
-)
-async def test_a_missing_scope_is_called_by_its_name(
-    slack: Slack, empty: House, method: str, scope: str
+@pytest.mark.parametrize("method", LISTINGS)
+async def test_a_missing_scope_is_one_failure_and_stops_nothing(
+    slack: Slack, empty: House, method: str
 ) -> None:
-    more = {"needed": scope, "provided": "identify"}
+    more = {"needed": "it", "provided": "identify"}
     slack.serve(three(), Fault("error", "missing_scope", method=method, times=-1, more=more))
     result = await slack.sync(empty, now=NOW)
     [failed] = result.failed
-    assert str(failed).endswith(f"{method}: the token lacks the scope {scope}; it has identify")
+    assert str(failed).endswith(f"{method}: the token lacks the scope it; it has identify")
     assert result.stopped == ""
 
 
@@ -210,24 +184,15 @@ async def test_without_the_scope_for_private_channels_the_public_ones_are_read(
     assert sum(asked["channel"] in ("CA", "CB", "CX") for asked in slack.calls(HISTORY)) == 1
 
 
-@pytest.mark.parametrize(
-    ("code", "says"),
-    [
-        ("token_revoked", "the token was revoked"),
-        ("token_expired", "the token has expired"),
-        ("account_inactive", "deactivated"),
-    ],
-)
 async def test_a_token_revoked_on_the_way_stops_the_run_and_loses_nothing(
-    slack: Slack, empty: House, code: str, says: str
+    slack: Slack, empty: House
 ) -> None:
-    revoked = Fault("error", code, method=HISTORY, after=2, times=-1)
+    revoked = Fault("error", "token_revoked", method=HISTORY, after=2, times=-1)
     slack.serve(three(), revoked)
     events: list[Event] = []
     result = await slack.sync(empty, now=NOW, options=ONE_BY_ONE, on_event=events.append)
     [stopped] = [event for event in events if isinstance(event, Problem)]
-    assert str(stopped).startswith(f"stopped: {HISTORY}: {code}")
-    assert says in str(stopped)
+    assert str(stopped) == f"stopped: {HISTORY}: token_revoked: the token was revoked"
     assert result.stopped == stopped.reason
     assert not result.ok
     assert synced(events) == ["one", "two"]
@@ -252,16 +217,6 @@ async def test_a_token_that_is_refused_at_once_leaves_the_tables_alone(
     assert result.stopped.startswith("users.list: invalid_auth")
     assert slack.methods().count("users.list") == 2
     assert await but_for_the_reason(empty, "users.list: invalid_auth") == before
-
-
-@pytest.mark.parametrize("do", ["error", "status", "cut", "rate", "html"])
-async def test_no_event_tells_the_token(slack: Slack, empty: House, do: str) -> None:
-    values = {"error": "invalid_auth", "status": "500", "rate": "100000"}
-    slack.serve(three(), Fault(do, values.get(do, ""), times=-1))
-    events: list[Event] = []
-    result = await slack.sync(empty, now=NOW, on_event=events.append)
-    assert not result.ok
-    assert TOKEN not in repr((events, result))
 
 
 # ── out of reach ─────────────────────────────────────────────────────────────────────────────────

@@ -1,6 +1,5 @@
 """Users from the Web API: counts and their history, and when each was first seen."""
 
-from datetime import date
 from pathlib import Path
 
 import pytest
@@ -58,17 +57,6 @@ async def test_people_of_a_grid_and_from_outside_are_told_as_in_exports(
     users = await empty.tables.users.all()
     assert users[C].other_ids == "W9"
     assert {uid for uid, of in users.items() if of.is_member} == {A, B, C}
-
-
-async def test_counts_are_kept_by_date(slack: Slack, empty: House) -> None:
-    slack.serve(people())
-    await slack.sync(empty, now=at(0), parts=USERS)
-    slack.serve(people({"id": C}))
-    await slack.sync(empty, now=at(1), parts=USERS)
-    assert await empty.tables.configuration.history() == {
-        date(2023, 11, 14): Counts(2, 2, 2),
-        date(2023, 11, 15): Counts(3, 3, 3),
-    }
 
 
 async def test_when_a_user_was_first_seen_never_changes(slack: Slack, empty: House) -> None:

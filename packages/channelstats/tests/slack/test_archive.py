@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channelstats.slack.archive import ArchiveRefused, Limits, Unreadable, open_archive
+from channelstats.slack import archive as archives
+from channelstats.slack.archive import ArchiveRefused, Unreadable, open_archive
 from support.channelstats.workspace import clear_utf8_flags, write_folder, write_zip
 
 FILES = {"users.json": b"[]", "general/2024-03-03.json": b'[{"ts":1}]'}
@@ -55,7 +56,7 @@ def test_the_fingerprint_is_the_same_each_time_and_another_for_other_content(
 
 
 def test_a_file_above_the_limit_is_not_read(archive_path: Path) -> None:
-    with closing(open_archive(archive_path, Limits(file_bytes=5))) as archive:
+    with closing(open_archive(archive_path, 5)) as archive:
         assert archive.read("users.json") == b"[]"
         with pytest.raises(Unreadable, match=r"larger than 5 bytes"):
             archive.read("general/2024-03-03.json")
@@ -208,12 +209,16 @@ def test_many_files_that_share_their_packed_bytes_are_refused(tmp_path: Path) ->
         open_archive(path)
 
 
-def test_more_than_the_limit_in_all_is_refused(tmp_path: Path) -> None:
+def test_more_than_the_limit_in_all_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = write_zip({f"{n}.json": os.urandom(100) for n in range(5)}, tmp_path / "x.zip")
+    monkeypatch.setattr(archives, "_MOST_BYTES", 499)
     with pytest.raises(ArchiveRefused, match=r"500 bytes when unpacked, the limit is 499"):
-        open_archive(path, Limits(total_bytes=499))
+        open_archive(path)
+    monkeypatch.setattr(archives, "_MOST_ENTRIES", 4)
     with pytest.raises(ArchiveRefused, match=r"5 entries, the limit is 4"):
-        open_archive(path, Limits(entries=4))
+        open_archive(path)
 
 
 def test_an_encrypted_file_is_refused(tmp_path: Path) -> None:

@@ -20,8 +20,6 @@ from support.channelstats.workspace import (
     write_zip,
 )
 
-PUBLIC = frozenset({ChannelKind.PUBLIC})
-EVERY = frozenset(ChannelKind)
 MESSAGE = {"type": "message", "ts": "1700000000.000000", "user": "U1"}
 LATEST = "9999999999.000000"
 
@@ -38,10 +36,10 @@ def files_of(folder: Path) -> dict[str, bytes]:
     }
 
 
-def told(export: Export, kinds: frozenset[ChannelKind] = PUBLIC) -> object:
+def told(export: Export) -> object:
     """Everything an export has to say."""
     users = export.users()
-    channels = export.channels(kinds)
+    channels = export.channels()
     unlisted = unlisted_problems(channels, "--all")
     messages = [list(export.messages(channel)) for channel in channels]
     about = [(channel.kind, channel.about) for channel in channels]
@@ -68,7 +66,7 @@ def test_a_zip_a_folder_and_one_folder_more_say_the_same(
 @pytest.mark.parametrize(("form", "root"), EXPORT_FORMS)
 def test_names_as_slack_writes_them_are_read(tmp_path: Path, form: str, root: str) -> None:
     export = Export.open(write_form(files_with_slack_names(), tmp_path, form, root))
-    (channel,) = export.channels(PUBLIC)
+    (channel,) = export.channels()
     read = [(place, len(messages)) for place, messages in export.messages(channel)]
     assert (channel.about.name, read) == ("café", [("café/2024-01-01.json", 2)])
     assert export.problems() == []
@@ -133,7 +131,7 @@ def test_names_are_the_same_in_every_form_of_unicode(tmp_path: Path, form: str) 
         "channels.json": [{"id": "C1", "name": listed}],
     }
     files[f"{folder}/2024-01-01.json"] = [MESSAGE]
-    (channel,) = opened(tmp_path, files).channels(PUBLIC)
+    (channel,) = opened(tmp_path, files).channels()
     assert (channel.about.id, len(channel.days)) == ("C1", 1)
     assert channel_called({"C1": channel_of(channel)}, f"#{other}") == "C1"
 
@@ -160,15 +158,14 @@ def test_the_list_says_the_kind_of_a_channel(tmp_path: Path) -> None:
             "mpdm-a--b-1/2024-01-01.json": [MESSAGE],
         },
     )
-    kinds = {channel.about.id: channel.kind for channel in export.channels(EVERY)}
+    kinds = {channel.about.id: channel.kind for channel in export.channels()}
     assert kinds == {
         "C1": ChannelKind.PUBLIC,
         "D1": ChannelKind.DIRECT,
         "G1": ChannelKind.PRIVATE,
         "G2": ChannelKind.GROUP_DIRECT,
     }
-    assert [channel.about.id for channel in export.channels(PUBLIC)] == ["C1"]
-    assert all(channel.days for channel in export.channels(EVERY))
+    assert all(channel.days for channel in export.channels())
 
 
 def test_a_folder_is_matched_by_name_then_by_id(tmp_path: Path) -> None:
@@ -182,7 +179,7 @@ def test_a_folder_is_matched_by_name_then_by_id(tmp_path: Path) -> None:
             "three/2024-01-01.json": [],
         },
     )
-    one, two = export.channels(PUBLIC)
+    one, two, _ = export.channels()
     assert (one.days, two.days) == (("C1/2024-01-02.json",), ("two/2024-01-01.json",))
     assert export.problems() == []
     assert unlisted_problems(export.channels(), "--all") == [
@@ -193,7 +190,10 @@ def test_a_folder_is_matched_by_name_then_by_id(tmp_path: Path) -> None:
 def test_missing_lists_are_reported(tmp_path: Path) -> None:
     export = opened(tmp_path, {"groups.json": [{"id": "G1", "name": "g"}], "one/a.json": [MESSAGE]})
     assert export.users() is None
-    assert export.channels(PUBLIC) == []
+    assert [channel.kind for channel in export.channels()] == [
+        ChannelKind.UNLISTED,
+        ChannelKind.PRIVATE,
+    ]
     assert [problem.place for problem in export.problems()] == ["users.json", "channels.json"]
     assert [problem.place for problem in unlisted_problems(export.channels(), "")] == ["one"]
 
@@ -215,7 +215,7 @@ def test_every_broken_file_has_a_line_and_the_rest_is_read(tmp_path: Path) -> No
     files["one/2024-01-02.json"] = b"\xff"
     export = Export.open(write_zip(files, tmp_path / "x.zip"))
     users = export.users() or []
-    (channel,) = export.channels(PUBLIC)
+    (channel,) = export.channels()
     found = [(place, len(messages)) for place, messages in export.messages(channel)]
     assert [user.id for user in users] == ["U1"]
     assert found == [
@@ -234,18 +234,6 @@ def test_every_broken_file_has_a_line_and_the_rest_is_read(tmp_path: Path) -> No
         "one/2024-01-03.json: 2 left out: ts is a number, expected a text",
     ]
     assert export.problems() == []
-
-
-def test_a_damaged_file_of_a_zip_is_reported(tmp_path: Path) -> None:
-    files = dumped({"users.json": [{"id": "UDAMAGED"}], "channels.json": []})
-    path = write_zip(files, tmp_path / "x.zip")
-    data = bytearray(path.read_bytes())
-    data[data.index(b"users.json") + len("users.json") + 2] ^= 0xFF
-    path.write_bytes(bytes(data))
-    export = Export.open(path)
-    assert export.users() is None
-    (problem,) = export.problems()
-    assert str(problem).startswith("users.json: left out: damaged")
 
 
 def test_members_of_the_whole_organization_are_users(tmp_path: Path) -> None:
@@ -279,9 +267,12 @@ def test_how_recent_an_export_is_stands_in_the_last_file_of_its_own_date(
             "channels.json": [{"id": "C1", "name": "one"}, {"id": "C2", "name": "two"}],
             "one/2023-11-01.json": [at("1700000009.000000")],
             f"one/{day}.json": [at("1700000005.000000"), at("absurd"), at(LATEST)],
+            "one/2024-01-03.json": {},
+            "one/2024-01-04.json": [],
+            "one/stray.json": [at("1600000000.000000")],
             "two/2024-01-01.json": [at("1700000004.000000")],
         },
     )
-    channels = export.channels(PUBLIC)
+    channels = export.channels()
     assert export.newest(channels, "1800000000.000000") == expected
     assert export.newest([], LATEST) == ""

@@ -97,10 +97,3 @@ async def test_a_deleted_text_is_gone_with_its_pieces(small: TextStore, empty: H
     assert await small.get("k") is None
     assert await small.get("other") == "0123456789"
     assert not any(name.startswith("k") for name in await empty.items("BulkStore"))
-
-
-async def test_a_text_may_not_be_called_like_a_piece(small: TextStore) -> None:
-    await small.put("k", "0123456789")
-    with pytest.raises(ValueError, match="'k-1' may be the name of a piece of 'k'"):
-        await small.put("k-1", "x")
-    assert await small.get("k") == "0123456789"

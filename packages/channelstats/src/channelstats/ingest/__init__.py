@@ -11,7 +11,8 @@ order they come.
     sync_messages    its messages, many channels at once
     accounts         Slack's list of members → when accounts were made
 
-    runs             what they share: who is left out, what is reported; options and checkpoints
+    runs             what they share: who is left out, how it is stored, what is reported; options
+                     and checkpoints
     home             whose workspace a store is of
     people           who is one person, and who is from outside
     rows             users, channels and messages as Slack writes them → rows

@@ -28,16 +28,20 @@ from channelstats.identifiers import seconds
 from channelstats.ingest.export_reader import ChannelContent, channel_reader
 from channelstats.ingest.export_time import AgeOrder, ExportAge, ReadUpTo, place_among, read_up_to
 from channelstats.ingest.home import Home, check_home, grids_of
-from channelstats.ingest.merging import Change, Scan, ScanLog, earliest, gone, merge_messages
-from channelstats.ingest.people import home_teams, ids_apart, mark_strangers, most_are_of, people_of
+from channelstats.ingest.merging import Scan, ScanLog, earliest, gone
+from channelstats.ingest.people import (
+    home_teams,
+    join_stored,
+    mark_strangers,
+    most_are_of,
+    people_of,
+)
 from channelstats.ingest.rows import ROWS_VERSION, Origin, channel_of, counts_of, latest, members_of
 from channelstats.ingest.runs import Checkpoint, OnEvent, Run, StepProgress, ignore_event
 from channelstats.slack.export import Export, ExportChannel, Problem, day_of, unlisted_problems
 from channelstats.slack.export_layout import ChannelKind
 from channelstats.slack.objects import SlackUser
 from channelstats.tables.directory import ids_of_people
-from channelstats.tables.exclusion import join_people
-from channelstats.tables.first_posts import FirstPostUpdater
 from channelstats.tables.items import number, struct_of, text, without_empty
 from channelstats.tables.message_row import MessageRow
 from channelstats.tables.store import Tables
@@ -132,13 +136,11 @@ class ExportImport:
     ) -> None:
         self._export, self._tables = export, tables
         self._options = options or ImportOptions()
-        self._run = Run(tables, clock, on_event)
+        self._run = Run(tables, clock, counting, on_event)
         key = f"import {export.fingerprint}"
         self._checkpoint = Checkpoint(tables.configuration, key, clock)
-        self._first_posts = FirstPostUpdater(tables, counting)
         self._latest = latest(self._run.now)
         self._order, self._newest = AgeOrder(0), ""
-        self._known: set[str] = set()
         self._ids: Mapping[str, str] = {}
         self._homes = frozenset[str]()
         self._teams: dict[str, str] = {}
@@ -157,11 +159,11 @@ class ExportImport:
         users = await asyncio.to_thread(export.users, self._options.workspace)
         everywhere = await asyncio.to_thread(export.channels)
         self._lists_users = users is not None
-        every_kind = list(filter(self._options.is_here, everywhere))
+        every_kind, kinds = list(filter(self._options.is_here, everywhere)), self._options.kinds
         result.elsewhere = len(everywhere) - len(every_kind)
-        listed = [channel for channel in every_kind if channel.kind in self._options.kinds]
-        kinds = Counter(channel.kind for channel in every_kind)
-        result.left_out = {kind: n for kind, n in kinds.items() if kind not in self._options.kinds}
+        listed = [channel for channel in every_kind if channel.kind in kinds]
+        not_chosen = [channel for channel in every_kind if channel.kind not in kinds]
+        result.left_out = dict(Counter(channel.kind for channel in not_chosen))
         channels = list(filter(self._options.wants, listed))
         self._homes = home_teams(users or (), is_grid=bool(export.workspaces))
         await self._check_home(users or (), everywhere)
@@ -175,20 +177,17 @@ class ExportImport:
         if isinstance(links := noted.get("workspaces"), Mapping):
             self._workspaces.update({name: number(links, name) or 0 for name in links})
         self._run.report(export.problems())
-        not_chosen = [channel for channel in every_kind if channel.kind not in self._options.kinds]
         self._run.report(unlisted_problems(not_chosen, UNLISTED_FLAG))
         await self._put_directory(users, channels, listed)
 
-        every = await tables.users.all()
-        self._known = set(every)
-        await self._first_posts.start(every)
-        del users, every  # Of a large workspace these are tens of megabytes.
+        await self._run.begin_messages(await tables.users.all())
+        del users  # Of a large workspace these are tens of megabytes.
         left = [channel for channel in channels if channel.about.id not in done]
         self._bytes = sum(map(export.size, channels))
         self._bytes_done = self._bytes - sum(map(export.size, left))
         if not unchanged:
             await self._import_channels(left)
-        await self._first_posts.finish()
+        await self._run.end_messages()
         homes = self._homes or most_are_of(Counter(self._teams.values()))
         await mark_strangers(tables, self._teams, homes)
         await tables.messages.close_days()
@@ -296,8 +295,7 @@ class ExportImport:
         run, stored_users = self._run, await tables.users.all()
         users = people_of(listed or (), stored_users, self._homes)
         self._ids = ids_of_people(stored_users | {user.slack_uid: user for user in users})
-        if apart := await ids_apart(tables, self._ids, stored_users):
-            await join_people(tables, apart)
+        if await join_stored(tables, self._ids, stored_users):
             stored_users = await tables.users.all()
         people = stored_users | {user.slack_uid: user for user in users}
         known = await tables.channels.all()
@@ -322,16 +320,11 @@ class ExportImport:
         await configuration.put_names(stored.values())
         await configuration.put_general(rows.values())
         for channel in channels:
-            await self._put_members(channel, recent=recent and not channel.about.is_archived)
+            replaces = recent and not channel.about.is_archived
+            members = members_of(channel, self._ids)
+            await run.put_members(channel.about.id, members, replace=replaces)
         if recent:
             await configuration.raise_directory_as_of(self._order.mark)
-
-    async def _put_members(self, channel: ExportChannel, *, recent: bool) -> None:
-        """Keep who is in a channel: never an empty list, which is what archiving leaves."""
-        members = [uid for uid in members_of(channel, self._ids) if uid not in self._run.excluded]
-        bulk = self._tables.bulk
-        if members and (recent or await bulk.get(channel.about.id) is None):
-            await bulk.put(channel.about.id, ",".join(members))
 
     # ── messages ─────────────────────────────────────────────────────────────────────────────────
 
@@ -372,11 +365,7 @@ class ExportImport:
         self._workspaces.update(content.workspaces)
         self._teams.update(content.teams)
         run.report(content.problems)
-        unknown = (user for user in content.authors if user.slack_uid not in self._known)
-        if self._lists_users:  # else every author is stored, if need be with the ID alone
-            named = (user for user in unknown if user.name != user.slack_uid)
-            unknown = (msgspec.structs.replace(user, is_stranger=True) for user in named)
-        await tables.put_users(run.excluded.users(unknown), run.now, replace=False)
+        await run.put_authors(content.authors, is_listed=self._lists_users)
         rows, deleted = list[MessageRow](), list[MessageRow]()
         seen = set[str]()
         before = result.messages
@@ -387,7 +376,8 @@ class ExportImport:
             seen.update(row.ts for row in piece)
             kept = list(run.excluded.rows(piece))
             if is_new:
-                await self._write([(row, None) for row in kept])
+                await run.put_messages([(row, None) for row in kept])
+                result.changed += len(kept)
             else:
                 rows += kept
         if not content.messages:
@@ -398,25 +388,22 @@ class ExportImport:
         since, until = content.oldest, content.newest
         if not content.problems:
             until = max(until, self._newest)
-            deleted = gone(stored, seen, scans, at=order.mark, since=since, until=until)
+            deleted = gone(
+                stored,
+                seen,
+                order.mark,
+                lambda row: since <= row.ts <= until and scans.recency(row) < order.mark,
+            )
             there = sum(since <= ts <= until and not row.deleted for ts, row in stored.items())
             if len(deleted) > max(_MOST_DELETED, there // 2):
                 reason = f"{len(deleted):,} messages stored before are not in this export"
                 run.report([Problem(channel.name or cid, f"{reason}, and not taken for deleted")])
                 deleted = []
         scan = Scan.of_run(seen, stored, at=order.mark, since=since, until=until)
-        await self._write(merge_messages(stored, [*rows, *deleted], scans))
+        every = [*rows, *deleted]
+        changes = await run.merge_channel(cid, every, stored, scans, scan, content.newest_top)
+        result.changed += len(changes)
         result.newest = max(result.newest, content.newest)
-        await asyncio.gather(
-            scans.with_scan(scan).save(tables.configuration, cid),
-            tables.watermarks.raise_to(cid, seconds(content.newest_top)),
-        )
-
-    async def _write(self, changes: list[Change]) -> None:
-        await self._tables.messages.write(row for row, _ in changes)
-        self._result.changed += len(changes)
-        for row, replaced in changes:
-            self._first_posts.on_change(row, replaced)
 
     def _progress(self, channel: ExportChannel, share: float) -> None:
         """Report that so much of a channel is stored."""

@@ -21,7 +21,6 @@ import msgspec
 from channelstats.ingest.merging import merge_messages
 from channelstats.ingest.rows import EVERYBODY, Origin, People, take_rows, users_of_messages
 from channelstats.processes import become_child
-from channelstats.slack.archive import Limits
 from channelstats.slack.export import Export, ExportChannel, Problem, left_out
 from channelstats.slack.objects import ProfileBeside, workspace_of
 from channelstats.tables.directory import User
@@ -64,11 +63,11 @@ class ChannelContent(msgspec.Struct, frozen=True):
 class ReaderProcess:
     """`read_channel` in a process of its own."""
 
-    def __init__(self, path: str, limits: Limits, ids: Mapping[str, str]) -> None:
+    def __init__(self, path: str, ids: Mapping[str, str]) -> None:
         # A pool of processes has semaphores, which outlive it if it is killed: with a warning.
         spawning = get_context("spawn")
         self._pipe, other = spawning.Pipe()
-        arguments = other, path, limits, ids
+        arguments = other, path, ids
         self._process = spawning.Process(target=_read_channels, args=arguments, daemon=True)
         self._process.start()
         other.close()
@@ -109,7 +108,7 @@ async def channel_reader(
     if size < LARGE:
         read = partial(read_channel, export, people=People(ids or {}))
     else:
-        process = ReaderProcess(export.path, export.limits, ids or {})
+        process = ReaderProcess(export.path, ids or {})
         closing.callback(process.close)
         read = process.read
     closing.callback(executor.shutdown, cancel_futures=True)  # first, as it may be reading
@@ -172,12 +171,10 @@ _decode: Final = msgspec.msgpack.Decoder(list[MessageRow]).decode
 # ── the process ──────────────────────────────────────────────────────────────────────────────────
 
 
-def _read_channels(
-    pipe: "Connection[Any, Any]", path: str, limits: Limits, ids: Mapping[str, str]
-) -> None:
+def _read_channels(pipe: "Connection[Any, Any]", path: str, ids: Mapping[str, str]) -> None:
     """Open the export, and read what is asked for until the other end is closed."""
     become_child()
-    export = Export.open(path, limits)
+    export = Export.open(path)
     export.problems()  # the process that started this one has reported them
     people = People(ids)
     with suppress(EOFError, ConnectionError):

@@ -13,6 +13,7 @@ from channelstats.identifiers import SLACKBOT
 from channelstats.slack.objects import SlackUser
 from channelstats.tables import Tables
 from channelstats.tables.configuration import Configuration
+from channelstats.tables.items import text, texts
 
 _KEY: Final = "home"
 
@@ -30,9 +31,7 @@ class Home(msgspec.Struct, frozen=True):
     @classmethod
     async def load(cls, configuration: Configuration) -> Self:
         row = await configuration.get(_KEY)
-        teams, called = row.get("teams"), row.get("called")
-        known = frozenset(map(str, teams)) if isinstance(teams, frozenset) else frozenset()
-        return cls(known, called if isinstance(called, str) else "")
+        return cls(texts(row, "teams"), text(row, "called"))
 
     async def save(self, configuration: Configuration) -> None:
         if self.teams:

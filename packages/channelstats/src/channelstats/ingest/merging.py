@@ -166,19 +166,16 @@ def merge_messages(
 def gone(
     stored: Mapping[str, MessageRow],
     seen: Container[str],
-    scans: ScanLog,
-    *,
     at: int,
-    since: str,
-    until: str,
+    is_due: Callable[[MessageRow], bool],
 ) -> list[MessageRow]:
-    """Those ``stored`` rows, as deleted, that something which was taken at the time ``at``, after
-    them, and has all messages from ``since`` to ``until`` had to hold, and that were not ``seen``.
+    """Those ``stored`` rows, as deleted at that time, that were not ``seen`` in what had to hold
+    them: whether it had to says ``is_due``.
     """
     return [
         msgspec.structs.replace(row, deleted=True, fetched_at=at)
         for ts, row in stored.items()
-        if since <= ts <= until and ts not in seen and not row.deleted and scans.recency(row) < at
+        if not row.deleted and ts not in seen and is_due(row)
     ]
 
 

@@ -20,6 +20,7 @@ from channelstats.ingest.rows import user_of
 from channelstats.slack.objects import SlackUser
 from channelstats.tables import Tables
 from channelstats.tables.directory import User, ids_of_people
+from channelstats.tables.exclusion import join_people
 
 _NOWHERE: Final = frozenset[str]()
 
@@ -128,16 +129,17 @@ def _joined(first: User, second: User) -> User:
 # ── what is stored of them ───────────────────────────────────────────────────────────────────────
 
 
-async def ids_apart(
-    tables: Tables, ids: Mapping[str, str], stored: Mapping[str, User]
-) -> dict[str, str]:
-    """Those of the ``ids`` (see `ids_of_people`) under which something is stored as of somebody
-    else; ``stored`` are the users.
+async def join_stored(tables: Tables, ids: Mapping[str, str], stored: Mapping[str, User]) -> bool:
+    """Join what is stored as of several people who are one by these ``ids`` (see `ids_of_people`),
+    and return whether anything was; ``stored`` are the users.
     """
     if not ids:
-        return {}
+        return False
     posted = await tables.first_posts.all()
-    return {other: uid for other, uid in ids.items() if other in stored or other in posted}
+    apart = {other: uid for other, uid in ids.items() if other in stored or other in posted}
+    if apart:
+        await join_people(tables, apart)
+    return bool(apart)
 
 
 async def mark_strangers(tables: Tables, teams: Mapping[str, str], homes: frozenset[str]) -> None:

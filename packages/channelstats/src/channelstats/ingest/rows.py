@@ -72,25 +72,23 @@ def user_of(user: SlackUser) -> User:
     )
 
 
-def user_of_profile(uid: str, profile: Named, *, is_stranger: bool = False) -> User:
-    """The row of a user that is known by the profile beside a message alone: without a zone, and
-    no bot. Where there is a list that they are not on, they are from outside.
-    """
-    return User(
-        slack_uid=uid,
-        user_name=stored_name(profile.name),
-        real_name=stored_name(profile.real_name),
-        display_name=stored_name(profile.display_name),
-        is_stranger=is_stranger,
-        unlisted=True,
-    )
-
-
 def users_of_messages(rows: Iterable[MessageRow], profiles: Mapping[str, Named]) -> list[User]:
-    """The authors of messages, as the profiles beside those have them, else by their IDs alone."""
+    """The authors of messages, as the profiles beside those have them, else by their IDs alone:
+    without a zone, and no bots.
+    """
     nobody = Named()
     authors = {row.slack_uid for row in rows if row.slack_uid and not row.is_bot}
-    return [user_of_profile(uid, profiles.get(uid, nobody)) for uid in sorted(authors)]
+    named = ((uid, profiles.get(uid, nobody)) for uid in sorted(authors))
+    return [
+        User(
+            slack_uid=uid,
+            user_name=stored_name(profile.name),
+            real_name=stored_name(profile.real_name),
+            display_name=stored_name(profile.display_name),
+            unlisted=True,
+        )
+        for uid, profile in named
+    ]
 
 
 def counts_of(users: Iterable[User]) -> Counts:

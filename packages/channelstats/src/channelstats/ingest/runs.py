@@ -1,16 +1,23 @@
-"""Shared by all imports: excluded people, progress events, and checkpoints, by which an interrupted
-run goes on. For those over the Web API also the options and the result.
+"""Shared by all imports: excluded people, progress events, how what was read is stored, and
+checkpoints, by which an interrupted run goes on. For those over the Web API also the options and
+the result.
+
+Rule: of a channel the messages are stored first, then what says that they were read. Each step may
+be repeated.
 
 Rule: an event has names of channels, files and methods, and numbers; never message text or a token.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from itertools import count
 from typing import Final, TypeAlias
 
 import msgspec
 
-from channelstats.identifiers import is_channel_id, is_user_id
+from channelstats.counting import Counting
+from channelstats.identifiers import is_channel_id, is_user_id, seconds
+from channelstats.ingest.merging import Change, Scan, ScanLog, merge_messages
 from channelstats.slack.export import Problem
 from channelstats.slack.objects import ListedChannel
 from channelstats.slack.web_api import WebApi
@@ -18,7 +25,9 @@ from channelstats.tables import Tables
 from channelstats.tables.configuration import Configuration
 from channelstats.tables.directory import User
 from channelstats.tables.exclusion import Exclusions
-from channelstats.tables.items import number, text, without_empty
+from channelstats.tables.first_posts import FirstPostUpdater
+from channelstats.tables.items import number, text, texts, without_empty
+from channelstats.tables.message_row import MessageRow
 from keytables import Clock, Item, Update, Value
 
 PEOPLE_PLACE: Final = "exclude_users"
@@ -52,10 +61,12 @@ class Run:
     objects.
     """
 
-    def __init__(self, tables: Tables, clock: Clock, on_event: OnEvent) -> None:
+    def __init__(self, tables: Tables, clock: Clock, counting: Counting, on_event: OnEvent) -> None:
         self.tables, self.clock, self.on_event = tables, clock, on_event
         self.excluded = Exclusions()
         self.problems = 0
+        self._first_posts = FirstPostUpdater(tables, counting)
+        self._known: set[str] = set()
 
     @property
     def now(self) -> int:
@@ -88,6 +99,61 @@ class Run:
             for name in sorted(entry.removeprefix("#") for entry in listed)
             if not is_channel_id(name) and name not in names
         )
+
+    # ── storing ──────────────────────────────────────────────────────────────────────────────────
+
+    async def put_members(self, cid: str, members: Iterable[str], *, replace: bool = True) -> None:
+        """Store who is in a channel, of those who are not left out; an empty list, which is what
+        archiving leaves, replaces none. ``replace``: whether another list does.
+        """
+        kept, bulk = [uid for uid in members if uid not in self.excluded], self.tables.bulk
+        if kept and (replace or await bulk.get(cid) is None):
+            await bulk.put(cid, ",".join(kept))
+
+    async def begin_messages(self, users: Mapping[str, User]) -> None:
+        """To be called before messages are stored, with the users that are."""
+        self._known = set(users)
+        await self._first_posts.start(users)
+
+    async def put_authors(self, authors: Iterable[User], *, is_listed: bool = True) -> None:
+        """Store authors of messages, but for those who are known or left out. Where users were
+        listed (``is_listed``) the others are from outside, and are stored if a profile names them.
+        """
+        unknown = [user for user in authors if user.slack_uid not in self._known]
+        if is_listed:
+            named = (user for user in unknown if user.name != user.slack_uid)
+            unknown = [msgspec.structs.replace(user, is_stranger=True) for user in named]
+        await self.tables.put_users(self.excluded.users(unknown), self.now, replace=False)
+        self._known |= {user.slack_uid for user in unknown}
+
+    async def put_messages(self, changes: list[Change]) -> None:
+        await self.tables.messages.write(row for row, _ in changes)
+        for row, replaced in changes:
+            self._first_posts.on_change(row, replaced)
+
+    async def merge_channel(
+        self,
+        cid: str,
+        rows: Iterable[MessageRow],
+        stored: Mapping[str, MessageRow],
+        scans: ScanLog,
+        scan: Scan,
+        newest_top: str,
+    ) -> list[Change]:
+        """Store the ``rows`` of a channel, which are merged with those ``stored``; then the scan
+        that they are of, and the timestamp of the newest that is no reply. Return the changes.
+        """
+        changes = merge_messages(stored, rows, scans)
+        await self.put_messages(changes)
+        await asyncio.gather(
+            scans.with_scan(scan).save(self.tables.configuration, cid),
+            self.tables.watermarks.raise_to(cid, seconds(newest_top)),
+        )
+        return changes
+
+    async def end_messages(self) -> None:
+        """To be called after the last message is stored."""
+        await self._first_posts.finish()
 
 
 def unknown_people(listed: Collection[str], users: Mapping[str, User]) -> list[str]:
@@ -135,8 +201,7 @@ class Checkpoint:
             await self.clear()
             rows, row = [], {}
         self.noted, self.begun = row, number(row, "begun") or now
-        done = [done_in for part in rows if isinstance(done_in := part.get("done"), frozenset)]
-        ids = frozenset[str]().union(*(map(str, done_in) for done_in in done))
+        ids = frozenset[str]().union(*(texts(part, "done") for part in rows))
         self._noted = len(ids)
         return ids
 
@@ -273,9 +338,15 @@ class SyncRun(Run):
     """A run over the Web API: where from, where to, and what it has done."""
 
     def __init__(
-        self, api: WebApi, tables: Tables, clock: Clock, options: SyncOptions, on_event: OnEvent
+        self,
+        api: WebApi,
+        tables: Tables,
+        clock: Clock,
+        counting: Counting,
+        options: SyncOptions,
+        on_event: OnEvent,
     ) -> None:
-        super().__init__(tables, clock, on_event)
+        super().__init__(tables, clock, counting, on_event)
         self.api, self.options = api, options
         self.result = SyncResult()
 

@@ -20,7 +20,7 @@ from channelstats.counting import Counting
 from channelstats.days import date_at
 from channelstats.identifiers import is_channel_id, is_user_id
 from channelstats.ingest.home import Home, check_home, grids_of
-from channelstats.ingest.people import home_teams, ids_apart, people_of
+from channelstats.ingest.people import home_teams, join_stored, people_of
 from channelstats.ingest.rows import counts_of, listed_channel_of, stored_name
 from channelstats.ingest.runs import (
     PEOPLE_PLACE,
@@ -39,7 +39,6 @@ from channelstats.slack.objects import ListedChannel, SlackUser, int_of
 from channelstats.slack.web_api import ListingPage, WebApi
 from channelstats.tables import Tables
 from channelstats.tables.directory import Channel, User, ids_of_people
-from channelstats.tables.exclusion import join_people
 from keytables import Clock
 
 USERS_PLACE: Final = "users.list"
@@ -74,9 +73,9 @@ class Sync:
         parts: frozenset[Part] = ALL,
         on_event: OnEvent = ignore_event,
     ) -> None:
-        self._run = SyncRun(api, tables, clock, options or SyncOptions(), on_event)
+        self._run = SyncRun(api, tables, clock, counting, options or SyncOptions(), on_event)
         self._parts = parts
-        self._messages = MessageSync(self._run, counting)
+        self._messages = MessageSync(self._run)
         self._people_known = False
         self._listed: list[ListedChannel] = []
 
@@ -151,9 +150,7 @@ class Sync:
             return
         await run.exclude_people(excluded, users)
         self._people_known = True
-        ids = ids_of_people(users)
-        if apart := await ids_apart(tables, ids, await tables.users.all()):
-            await join_people(tables, apart)
+        await join_stored(tables, ids_of_people(users), await tables.users.all())
         now, created = run.now, await tables.users_created.all()
         kept = run.excluded.users(users.values())
         await tables.users_created.add(
@@ -255,8 +252,7 @@ class Sync:
         async for page in run.api.members(channel.id):
             listed = (uid for uid in page.items if is_user_id(uid))
             members |= dict.fromkeys(ids.get(uid, uid) for uid in listed)
-        if kept := [uid for uid in members if uid not in run.excluded]:
-            await run.tables.bulk.put(channel.id, ",".join(kept))
+        await run.put_members(channel.id, members)
         if int_of(channel.num_members) is None:
             await run.tables.channels.put([listed_channel_of(channel, len(members))])
         return bool(members)

@@ -11,9 +11,9 @@ from typing import Final
 
 import msgspec
 
-from channelstats.counting import TOMBSTONE, Counting
-from channelstats.identifiers import is_timestamp, seconds
-from channelstats.ingest.merging import Change, Scan, ScanLog, earliest, merge_messages
+from channelstats.counting import TOMBSTONE
+from channelstats.identifiers import is_timestamp
+from channelstats.ingest.merging import Change, Scan, ScanLog, earliest, gone
 from channelstats.ingest.rows import (
     EVERYBODY,
     Origin,
@@ -22,7 +22,7 @@ from channelstats.ingest.rows import (
     stored_name,
     take_rows,
     ts_of,
-    user_of_profile,
+    users_of_messages,
 )
 from channelstats.ingest.runs import UNANSWERED, Gap, SyncRun
 from channelstats.slack.errors import (
@@ -39,7 +39,6 @@ from channelstats.slack.export import Problem, left_out
 from channelstats.slack.objects import HistoryMessage, ListedChannel, ProfileBeside, int_of
 from channelstats.slack.web_api import ListingPage, WebApi
 from channelstats.tables.directory import ids_of_people
-from channelstats.tables.first_posts import FirstPostUpdater
 from channelstats.tables.message_row import MessageRow
 
 
@@ -49,14 +48,12 @@ class MessageSync:
     read and did not, or why it read nothing; "" for everything being read.
     """
 
-    def __init__(self, run: SyncRun, counting: Counting) -> None:
+    def __init__(self, run: SyncRun) -> None:
         self._run = run
-        self._first_posts = FirstPostUpdater(run.tables, counting)
         self._lacking: set[bool] = set()
         """Whether channels are private for which the token lacks a scope."""
         self._unanswered = 0
         self._joins = run.options.join
-        self._users: set[str] = set()
         self._people = EVERYBODY
         self._refused: list[Problem] = []
         """Channels that Slack does not let the token read, however often it is asked."""
@@ -68,12 +65,12 @@ class MessageSync:
         """Read the channels, and report as they are done, in whichever order that is."""
         run = self._run
         users = await run.tables.users.all()
-        self._users, self._people = set(users), People(ids_of_people(users))
+        self._people = People(ids_of_people(users))
         checkpoint = run.checkpoint("messages")
         done = await checkpoint.start()
         read, channels = len(done & {channel.id for channel in listed}), len(listed)
         run.progress("messages", read, channels)
-        await self._first_posts.start(users)
+        await run.begin_messages(users)
         self.begun = checkpoint.begun
         left = iter([channel for channel in listed if channel.id not in done])
 
@@ -88,7 +85,7 @@ class MessageSync:
                     return
 
         await _all_of([work() for _ in range(run.options.concurrency)])
-        await self._first_posts.finish()
+        await run.end_messages()
         self.unread = self._what_is_unread(read)
         if not run.result.stopped:
             await checkpoint.clear()
@@ -172,30 +169,17 @@ class MessageSync:
 
         if (low := earliest(reading.rows)) and low < oldest:
             stored = await tables.messages.of_channel(cid, low)
-        deleted = [
-            msgspec.structs.replace(row, deleted=True, fetched_at=now)
-            for row in reading.deleted(stored)
-        ]
+        deleted = gone(stored, reading.seen, now, reading.was_due)
         scans = await ScanLog.load(tables.configuration, cid)
         before = max([watermark, *(scan.at for scan in scans.scans)])
-        changes = merge_messages(stored, [*run.excluded.rows(reading.rows), *deleted], scans)
-        await tables.messages.write(row for row, _ in changes)
         seen = {row.ts for row in reading.rows}
         scan = Scan.of_run(
             seen, stored, at=now, since=window, until=ts_of(now), threads=reading.threads
         )
-        await scans.with_scan(scan).save(tables.configuration, cid)
-        for row, replaced in changes:
-            self._first_posts.on_change(row, replaced)
-        authors = (
-            user_of_profile(uid, profile, is_stranger=True)
-            for uid, profile in reading.profiles.items()
-        )
-        unknown = (user for user in authors if user.slack_uid not in self._users)
-        await tables.put_users(run.excluded.users(unknown), now, replace=False)
-        self._users |= reading.profiles.keys()
-        if top := max((row.ts for row in reading.rows if not row.is_reply), default=""):
-            await tables.watermarks.raise_to(cid, seconds(top))
+        await run.put_authors(users_of_messages(reading.rows, reading.profiles))
+        rows = [*run.excluded.rows(reading.rows), *deleted]
+        top = max((row.ts for row in reading.rows if not row.is_reply), default="0")
+        changes = await run.merge_channel(cid, rows, stored, scans, scan, top)
 
         run.report(left_out(_name(channel), reading.broken))
         result = run.result
@@ -355,17 +339,8 @@ class ChannelReader:
     def _is_complete(self, ts: str) -> bool:
         return self.complete != "" and ts >= self.complete
 
-    def deleted(self, stored: Rows) -> list[MessageRow]:
-        """Those of the ``stored`` messages that were deleted: those that a whole answer had to hold
-        and did not.
-        """
-        return [
-            row
-            for ts, row in stored.items()
-            if not row.deleted and ts not in self.seen and self._was_to_be_there(row)
-        ]
-
-    def _was_to_be_there(self, row: MessageRow) -> bool:
+    def was_due(self, row: MessageRow) -> bool:
+        """Whether a whole answer was given that holds the message, if it is still there."""
         if row.is_reply and row.thread_ts in self.threads:
             return True
         in_history = not row.is_reply or row.subtype == _BROADCAST

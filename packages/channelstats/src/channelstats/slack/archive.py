@@ -20,8 +20,6 @@ from pathlib import Path
 from typing import Final
 from zipfile import ZipInfo
 
-import msgspec
-
 _BAD_ZIP: Final = (zipfile.BadZipFile, NotImplementedError, ValueError, OverflowError, struct.error)
 """What zipfile raises where the directory of a zip is damaged, or beyond it."""
 
@@ -38,8 +36,14 @@ _BAD_FILE: Final = (
 _METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 """What exports are packed by. Of other methods a few bytes may unpack to any size at once."""
 
+LARGEST_FILE: Final = 512 << 20
+"""Bytes of a file, unpacked."""
+_MOST_BYTES: Final = 256 << 30
+"""Of all files, unpacked."""
+_MOST_ENTRIES: Final = 5_000_000
+_MOST_TIMES: Final = 250
+"""How much larger files may be than what they are packed in, above ``_SMALL`` bytes."""
 _SMALL: Final = 16 << 20
-"""Below so many bytes no ratio is suspicious."""
 
 _ENCRYPTED, _UTF_8 = 1, 1 << 11
 """Bits of an entry's flags (APPNOTE.TXT, 4.4.4)."""
@@ -53,17 +57,6 @@ _ABSOLUTE: Final = re.compile(r"/|[A-Za-z]:")
 
 class ArchiveRefused(Exception):  # noqa: N818
     """The archive is not read at all. The message says why."""
-
-
-class Limits(msgspec.Struct, frozen=True):
-    """Bounds of an archive: what is unpacked, in bytes, of one file and of all; how much larger it
-    may be than what it is packed in; how many entries.
-    """
-
-    file_bytes: int = 512 << 20
-    total_bytes: int = 256 << 30
-    ratio: int = 250
-    entries: int = 5_000_000
 
 
 class Unreadable(Exception):  # noqa: N818
@@ -83,13 +76,13 @@ class Archive:
         names: Iterable[str],
         about: Callable[[str], tuple[int, int]],
         fetch: Callable[[str], bytes],
-        limits: Limits,
+        largest: int,
         *,
         written: Callable[[str], int] = lambda _: 0,
         ignored: Sequence[str] = (),
         close: Callable[[], None] = lambda: None,
     ) -> None:
-        self._about, self._fetch, self._most = about, fetch, limits.file_bytes
+        self._about, self._fetch, self._most = about, fetch, largest
         self.names, self.ignored, self.written, self.close = sorted(names), ignored, written, close
         digest = hashlib.sha256()
         for name in self.names:
@@ -116,14 +109,14 @@ class Archive:
         return data
 
 
-def open_archive(path: str | os.PathLike[str], limits: Limits | None = None) -> Archive:
-    """Open a folder or a zip.
+def open_archive(path: str | os.PathLike[str], largest: int = LARGEST_FILE) -> Archive:
+    """Open a folder or a zip, of which no file is read that is larger than so many bytes.
 
     :raises ArchiveRefused: there is no such file, it is neither, or it holds what no export does
     """
     place = Path(path)
     try:
-        return (_open_folder if place.is_dir() else _open_zip)(place, limits or Limits())
+        return (_open_folder if place.is_dir() else _open_zip)(place, largest)
     except ArchiveRefused as error:
         raise ArchiveRefused(f"{place}: {error}") from None
     except OSError as error:
@@ -136,7 +129,7 @@ def open_archive(path: str | os.PathLike[str], limits: Limits | None = None) -> 
         raise ArchiveRefused(f"{place}: {what} ({error})") from None
 
 
-def _open_folder(folder: Path, limits: Limits) -> Archive:
+def _open_folder(folder: Path, largest: int) -> Archive:
     """The files below a folder. Links are not followed."""
     files: dict[str, tuple[int, int]] = {}
     ignored = []
@@ -152,16 +145,16 @@ def _open_folder(folder: Path, limits: Limits) -> Archive:
 
     def fetch(name: str) -> bytes:
         with os.fdopen(os.open(folder / name, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
-            return file.read(limits.file_bytes + 1)
+            return file.read(largest + 1)
 
     # When they were written is not known: copying a folder gives its files a new time.
-    return Archive(files, files.__getitem__, fetch, limits, ignored=ignored)
+    return Archive(files, files.__getitem__, fetch, largest, ignored=ignored)
 
 
-def _open_zip(path: Path, limits: Limits) -> Archive:
+def _open_zip(path: Path, largest: int) -> Archive:
     opened = zipfile.ZipFile(path)
     try:
-        entries = _files_of_zip(opened.infolist(), path.stat().st_size, limits)
+        entries = _files_of_zip(opened.infolist(), path.stat().st_size)
     except ArchiveRefused:
         opened.close()
         raise
@@ -179,20 +172,20 @@ def _open_zip(path: Path, limits: Limits) -> Archive:
     def written(name: str) -> int:
         return _time_of(entries[name])
 
-    return Archive(entries, about, fetch, limits, written=written, close=opened.close)
+    return Archive(entries, about, fetch, largest, written=written, close=opened.close)
 
 
 # ── what a zip holds ─────────────────────────────────────────────────────────────────────────────
 
 
-def _files_of_zip(entries: Sequence[ZipInfo], size: int, limits: Limits) -> dict[str, ZipInfo]:
+def _files_of_zip(entries: Sequence[ZipInfo], size: int) -> dict[str, ZipInfo]:
     """Return the files of a zip of ``size`` bytes by name: relative, with `/` between its parts.
     Slack makes folders of the titles of canvases, so that `:`, `//` and `\\` may be in any path.
 
     :raises ArchiveRefused: no export is like that
     """
-    if len(entries) > limits.entries:
-        raise ArchiveRefused(f"{len(entries)} entries, the limit is {limits.entries}")
+    if len(entries) > _MOST_ENTRIES:
+        raise ArchiveRefused(f"{len(entries)} entries, the limit is {_MOST_ENTRIES}")
     files: dict[str, ZipInfo | None] = {}
     for entry in entries:
         path = _path_of(entry)
@@ -204,22 +197,22 @@ def _files_of_zip(entries: Sequence[ZipInfo], size: int, limits: Limits) -> dict
             raise ArchiveRefused(f"{name!r} is a link or a special file")
         if entry.flag_bits & _ENCRYPTED:
             raise ArchiveRefused(f"{name!r} is encrypted")
-        _check_ratio(f"{name!r} ", entry.compress_size, entry.file_size, limits)
+        _check_ratio(f"{name!r} ", entry.compress_size, entry.file_size)
         if name in files:
             raise ArchiveRefused(f"{name!r} is there twice")
         files[name] = None if is_folder else entry
     total = sum(entry.file_size for entry in entries)
-    if total > limits.total_bytes:
-        raise ArchiveRefused(f"{total} bytes when unpacked, the limit is {limits.total_bytes}")
+    if total > _MOST_BYTES:
+        raise ArchiveRefused(f"{total} bytes when unpacked, the limit is {_MOST_BYTES}")
     # Entries that share their packed bytes pass one by one; all together they do not.
-    _check_ratio("", size, total, limits)
+    _check_ratio("", size, total)
     return {name: entry for name, entry in files.items() if entry is not None}
 
 
-def _check_ratio(what: str, packed: int, unpacked: int, limits: Limits) -> None:
-    if unpacked > _SMALL and unpacked > packed * limits.ratio:
+def _check_ratio(what: str, packed: int, unpacked: int) -> None:
+    if unpacked > _SMALL and unpacked > packed * _MOST_TIMES:
         raise ArchiveRefused(
-            f"{what}unpacks {packed} bytes to {unpacked}, more than {limits.ratio} times as many"
+            f"{what}unpacks {packed} bytes to {unpacked}, more than {_MOST_TIMES} times as many"
         )
 
 

@@ -23,7 +23,13 @@ from channelstats.identifiers import (
     is_user_id,
     seconds,
 )
-from channelstats.slack.archive import Archive, ArchiveRefused, Limits, Unreadable, open_archive
+from channelstats.slack.archive import (
+    LARGEST_FILE,
+    Archive,
+    ArchiveRefused,
+    Unreadable,
+    open_archive,
+)
 from channelstats.slack.export_layout import (
     USER_LISTS,
     ChannelKind,
@@ -120,12 +126,12 @@ def _some(names: Sequence[str]) -> str:
 
 
 class Export:
-    """An export archive, open. ``path`` is where it is, ``limits`` what was allowed; the
-    ``fingerprint`` tells it from another one.
+    """An export archive, open. ``path`` is where it is; the ``fingerprint`` tells it from another
+    one.
     """
 
-    def __init__(self, archive: Archive, path: str, limits: Limits) -> None:
-        self._archive, self.path, self.limits = archive, path, limits
+    def __init__(self, archive: Archive, path: str) -> None:
+        self._archive, self.path = archive, path
         self.fingerprint, self.close = archive.fingerprint, archive.close
         self._layout = layout_of(archive.names)
         self._files = self._layout.files
@@ -138,15 +144,14 @@ class Export:
         ]
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], limits: Limits | None = None) -> Self:
-        """Open a folder or a zip.
+    def open(cls, path: str | os.PathLike[str], largest: int = LARGEST_FILE) -> Self:
+        """Open a folder or a zip, of which no file is read that is larger than so many bytes.
 
         :raises ArchiveRefused: it is neither, it is hostile, or it is no export
         """
-        limits = limits or Limits()
-        archive = open_archive(path, limits)
+        archive = open_archive(path, largest)
         try:
-            return cls(archive, os.fspath(path), limits)
+            return cls(archive, os.fspath(path))
         except NotAnExport as error:
             archive.close()
             raise ArchiveRefused(f"{os.fspath(path)}: {error}") from None
@@ -173,12 +178,9 @@ class Export:
                 self._problem("users.json", f"{user.id[:20]!r} is not the ID of a user")
         return list(by_id.values()) if lists else None
 
-    def channels(
-        self, kinds: frozenset[ChannelKind] = frozenset(ChannelKind)
-    ) -> list[ExportChannel]:
-        """The channels of these kinds, by ID. A folder belongs to one channel at most."""
-        public = self._present(["", *self.workspaces], [ChannelKind.PUBLIC])
-        if ChannelKind.PUBLIC in kinds and not public:
+    def channels(self) -> list[ExportChannel]:
+        """The channels, by ID. A folder belongs to one channel at most."""
+        if not self._present(["", *self.workspaces], [ChannelKind.PUBLIC]):
             self._problem("channels.json", "missing, so the IDs of public channels are unknown")
         if not self._layout.folders:
             why = "no file of a day is in it, so there are no messages: it has the lists alone"
@@ -188,8 +190,7 @@ class Export:
             self._problem(_some(strays), why)
         folders = dict(self._layout.folders)
         channels = [*self._listed(folders), *_unlisted(folders)]
-        wanted = [channel for channel in _marked(channels) if channel.kind in kinds]
-        return sorted(wanted, key=lambda channel: channel.about.id)
+        return sorted(_marked(channels), key=lambda channel: channel.about.id)
 
     def _listed(self, folders: dict[tuple[str, str], list[str]]) -> list[ExportChannel]:
         """The channels of all lists. The ``folders`` that are theirs are taken out.
@@ -327,15 +328,13 @@ def _unlisted(folders: dict[tuple[str, str], list[str]]) -> Iterator[ExportChann
 
 
 def _marked(channels: list[ExportChannel]) -> Iterator[ExportChannel]:
-    """The channels, those of one name with the workspace that each is of."""
-    names = Counter(channel.about.name for channel in channels if channel.about.name)
-    marks = [", ".join(filter(None, channel.workspaces)) for channel in channels]
-    marked = list(zip(channels, marks, strict=True))
-    called = Counter((channel.about.name, mark) for channel, mark in marked)
-    for channel, mark in marked:
-        name = channel.about.name
-        if not name or names[name] == 1:
+    """The channels, those of one name with the workspaces that list each, or else with its ID."""
+    places = [", ".join(filter(None, channel.workspaces)) for channel in channels]
+    names = [channel.about.name for channel in channels]
+    called, placed = Counter(names), Counter(zip(names, places, strict=True))
+    for channel, name, place in zip(channels, names, places, strict=True):
+        if not name or called[name] == 1:
             yield channel
         else:
-            is_enough = called[name, mark] == 1
-            yield msgspec.structs.replace(channel, mark=mark if is_enough else channel.about.id)
+            mark = place if placed[name, place] == 1 else channel.about.id
+            yield msgspec.structs.replace(channel, mark=mark)

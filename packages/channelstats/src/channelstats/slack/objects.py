@@ -10,7 +10,7 @@ nulls, without costing anything.
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Final, Generic, TypeAlias, TypeVar
 
 import msgspec
@@ -240,44 +240,22 @@ _ESSENTIAL: Final = frozenset(
     {"type", "ts", "user", "bot_id", "text", "subtype", "thread_ts", "parent_user_id"}
 )
 """Members without which a message would be another one."""
-_NOTHING: Final = object()
 
 
 def _sound_message(message: object, kind: type[object]) -> dict[str, object] | None:
-    """A message without what is odd in it; None where that is essential."""
+    """A message without its odd members; None where one of those is essential."""
 
-    def fits(value: object) -> bool:
+    def is_sound(members: dict[str, object]) -> bool:
         try:
-            object_of(value, kind)
+            object_of(members, kind)
         except Broken:
             return False
         return True
 
     if not isinstance(message, dict):
         return None
-    essential = {name: message[name] for name in _ESSENTIAL & message.keys()}
-    if not fits(essential):
-        return None
-    others = {name: value for name, value in message.items() if name not in essential}
-    sound = _sound_part(others, fits)
-    return {**essential, **sound} if isinstance(sound, dict) else essential
-
-
-def _sound_part(value: object, fits: Callable[[object], bool]) -> object:
-    """A value without the innermost members and entries that do not fit in their place."""
-    if fits(value):
-        return value
-    part: object = _NOTHING
-    if isinstance(value, dict):
-        members = {
-            name: _sound_part(member, lambda inner, name=name: fits({name: inner}))  # type: ignore[misc]
-            for name, member in value.items()
-        }
-        part = {name: member for name, member in members.items() if member is not _NOTHING}
-    elif isinstance(value, list):
-        entries = [_sound_part(entry, lambda inner: fits([inner])) for entry in value]
-        part = [entry for entry in entries if entry is not _NOTHING]
-    return part if part is not _NOTHING and fits(part) else _NOTHING
+    sound = {name: value for name, value in message.items() if is_sound({name: value})}
+    return sound if _ESSENTIAL & message.keys() <= sound.keys() else None
 
 
 def _in_words(complaint: str) -> str:

@@ -34,7 +34,7 @@ from typing import Final
 import msgspec
 
 from channelstats.tables.directory import Channel
-from channelstats.tables.items import number, struct_of, text, without_empty
+from channelstats.tables.items import number, struct_of, text, texts, without_empty
 from channelstats.tables.text_store import LIMIT
 from keytables import Clock, Item, TableHandle, Update, Value
 from keytables.lease import Lease
@@ -136,8 +136,14 @@ class Configuration:
 
     async def general(self) -> frozenset[str]:
         """The IDs of the channels that everybody joins with their account, as lists have said."""
-        general = (await self.get("general")).get("channels")
-        return frozenset(map(str, general)) if isinstance(general, frozenset) else frozenset()
+        return texts(await self.get("general"), "channels")
+
+    async def forgotten(self) -> frozenset[str]:
+        """Digests of the people whom the store has forgotten."""
+        return texts(await self.get("forgotten"), "people")
+
+    async def add_forgotten(self, digests: frozenset[str]) -> None:
+        await self.update("forgotten", Update(add_to=("people",)), {"people": digests})
 
     async def directory_as_of(self) -> int:
         """Seconds since the epoch that User and Channel are as of; 0 when they are empty."""

@@ -25,7 +25,6 @@ import orjson
 import polars as pl
 
 from channelstats.identifiers import is_channel_id, is_user_id
-from channelstats.tables.configuration import Configuration
 from channelstats.tables.directory import Channel, User
 from channelstats.tables.message_row import (
     MessageRow,
@@ -40,7 +39,6 @@ from channelstats.tables.message_row import (
     encode_replies,
 )
 from channelstats.tables.store import Tables
-from keytables import Update
 
 _ID: Final = re.compile(r"[UWB][A-Z0-9]+")
 
@@ -188,23 +186,11 @@ def _fewer(number: str, column: str, name: str, people: Collection[str]) -> pl.E
 
 # ── those forgotten ───────────────────────────────────────────────────────────────────────────────
 
-_KEY: Final = "forgotten"
-_ADD: Final = Update(add_to=("people",))
 _DIGITS: Final = 32
 
 
 def digest(uid: str) -> str:
     return hashlib.sha256(f"channelstats {uid}".encode()).hexdigest()[:_DIGITS]
-
-
-async def add_forgotten(configuration: Configuration, digests: frozenset[str]) -> None:
-    await configuration.update(_KEY, _ADD, {"people": digests})
-
-
-async def forgotten(configuration: Configuration) -> frozenset[str]:
-    """Digests of the people."""
-    people = (await configuration.get(_KEY)).get("people")
-    return frozenset(map(str, people)) if isinstance(people, frozenset) else frozenset()
 
 
 class Exclusions:
@@ -225,7 +211,7 @@ class Exclusions:
         list of names and IDs.
         """
         people = resolve_people(listed, await tables.users.all() if users is None else users)
-        return cls(people, await forgotten(tables.configuration))
+        return cls(people, await tables.configuration.forgotten())
 
     def __contains__(self, uid: str) -> bool:
         if self._nobody:
@@ -270,7 +256,7 @@ async def forget_person(
     user = (await tables.users.all()).get(uid)
     ids = frozenset((uid,) if user is None else user.ids)
     if not dry_run:
-        await add_forgotten(tables.configuration, frozenset(map(digest, ids)))
+        await tables.configuration.add_forgotten(frozenset(map(digest, ids)))
     done = Forgotten()
     async for rows in tables.messages.pages():
         kept = [(row, row_without(row, ids.__contains__)) for row in rows]

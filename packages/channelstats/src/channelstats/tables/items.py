@@ -80,6 +80,12 @@ def number(item: Mapping[str, Value], name: str) -> int | None:
         return None
 
 
+def texts(item: Mapping[str, Value], name: str) -> frozenset[str]:
+    """A set of texts."""
+    value = item.get(name)
+    return frozenset(map(str, value)) if isinstance(value, frozenset) else frozenset()
+
+
 def struct_of(kind: type[_Struct], item: Mapping[str, Value]) -> _Struct:
     """A struct whose fields are attributes of the same names: texts, flags and whole numbers (0 for
     an absent one, unless it may be None). Other fields keep their defaults.

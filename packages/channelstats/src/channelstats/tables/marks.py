@@ -18,7 +18,7 @@ from typing import Final
 
 import msgspec
 
-from channelstats.tables.items import every_item, struct_of, text, without_empty, write_all
+from channelstats.tables.items import every_item, number, text, without_empty, write_all
 from keytables import Item, TableHandle
 
 _DAY: Final = 86_400
@@ -52,13 +52,6 @@ class ItemMark(msgspec.Struct, frozen=True):
     assignee: str = ""
 
 
-class _Row(msgspec.Struct, frozen=True):
-    item_key: str = ""
-    by: str = ""
-    until: int = 0
-    assignee: str = ""
-
-
 class Marks:
     """See the module."""
 
@@ -70,8 +63,9 @@ class Marks:
         marks = {}
         async for item in every_item(self._table):
             if (state := text(item, "state")) in _STATES:
-                row = struct_of(_Row, item)
-                marks[row.item_key] = ItemMark(MarkState(state), row.by, row.until, row.assignee)
+                until = number(item, "until") or 0
+                mark = ItemMark(MarkState(state), text(item, "by"), until, text(item, "assignee"))
+                marks[text(item, "item_key")] = mark
         return marks
 
     async def put(self, item: str, state: MarkState, now: int, by: str = "") -> None:

@@ -7,10 +7,10 @@ outlives the text it belonged to.
     more                  pieces `<id>-<n>`, each a row with a `value`; then the parent: a column
                           `<n>` for each piece, that holds the piece's ID, and no `value`
 
-Pieces share the key space with texts, so no text may be called like another one plus `-<digits>`.
+Pieces share the key space with texts, of which none is called like another one plus `-<digits>`:
+the names are IDs of channels, and the first day and length of periods.
 """
 
-import re
 from typing import Final
 
 from channelstats.tables.items import every_item, everything, text, without_empty
@@ -18,8 +18,6 @@ from keytables import Item, TableHandle
 
 LIMIT: Final = 300_000
 """Bytes of UTF-8 in one row."""
-
-_PIECE: Final = re.compile(r"(.+)-([0-9]+)", re.DOTALL)
 
 
 def pieces(value: str, limit: int = LIMIT) -> list[str]:
@@ -62,11 +60,7 @@ class TextStore:
         return [text(item, self._key) async for item in every_item(self._table)]
 
     async def put(self, name: str, value: str) -> None:
-        """Store a text in place of what had its name.
-
-        :raises ValueError: the name is one that a piece of another text may have
-        """
-        await self._refuse_piece(name)
+        """Store a text in place of what had its name."""
         cut = pieces(value, self._limit)
         if len(cut) <= 1:
             parent = without_empty({self._key: name, "value": value})
@@ -97,13 +91,6 @@ class TextStore:
         while await self._table.get((f"{name}-{n}",)) is not None:
             await self._table.delete((f"{name}-{n}",))
             n += 1
-
-    async def _refuse_piece(self, name: str) -> None:
-        match = _PIECE.fullmatch(name)
-        if match is None:
-            return
-        if await self._table.get((match[1],)) is not None:
-            raise ValueError(f"{name!r} may be the name of a piece of {match[1]!r}, which exists")
 
 
 def _columns(item: Item) -> list[str]:

@@ -19,7 +19,6 @@ from channelstats.days import DAY
 from channelstats.identifiers import seconds
 from channelstats.render.names import Directory
 from channelstats.render.words import cut_off, printable
-from channelstats.slack.archive import Limits
 from channelstats.slack.export import Export, ExportChannel, day_of
 
 LONGEST: Final = 200
@@ -61,7 +60,7 @@ class MessageTexts:
 
         :raises ArchiveRefused: it is no export
         """
-        return cls(Export.open(path, Limits(file_bytes=_LARGEST_FILE)))
+        return cls(Export.open(path, _LARGEST_FILE))
 
     def first_lines(self, messages: Iterable[str], names: Directory) -> Mapping[str, str]:
         """The first lines of messages (see `Kind.MESSAGE`), without those that are not in it."""

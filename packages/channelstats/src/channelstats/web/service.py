@@ -38,7 +38,7 @@ from channelstats.pages.views import unmarked_view_of
 from channelstats.render.reports import Form, render
 from channelstats.settings import Settings
 from channelstats.tables import Tables
-from channelstats.tables.exclusion import forgotten, resolve_channels, resolve_people
+from channelstats.tables.exclusion import resolve_channels, resolve_people
 from channelstats.tables.messages import Progress
 from channelstats.web.message_texts import MessageTexts
 from keytables import Clock
@@ -211,7 +211,7 @@ class DashboardService:
             if not read and await self.tables.first_run_is_on(self.clock):
                 raise FirstImport
             state = await self.tables.messages.versions.since(date.min)
-            gone = len(await forgotten(self.tables.configuration))
+            gone = len(await self.tables.configuration.forgotten())
             about = f"{as_of} {read} {gone}"
             mark = f"{about} {state or self._now(_UNSETTLED)}"
 
