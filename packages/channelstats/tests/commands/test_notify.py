@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from channelstats.commands import DONE, NOT_DONE, WITH_PROBLEMS
-from channelstats.sending.push_sender import vapid_key
+from channelstats.sending.web_push import vapid_key
 from channelstats.tables import Tables
 from keytables.sqlite import SqliteEngine
 from support.channelstats.called import DATA, Capture, called, stored

@@ -128,7 +128,7 @@ def test_goals_and_alerts_are_one_message_in_the_channel_of_the_weekly_report(
     assert weekly(there, "--dry-run", *bounds) == DONE
     assert "goals and alerts to #stats" in capfd.readouterr().out.splitlines()
     assert weekly(there, *bounds) == DONE
-    assert error_lines(capfd)[-1] == "goals and alerts: sent"
+    assert error_lines(capfd)[-1] == "goals and alerts to #stats: sent"
     [block] = there.messages["CSTATS"][-1]["blocks"]
     title, alert, *goals = block["text"]["text"].splitlines()
     assert title.startswith("*Goals and alerts, Sunday 10 March 2024 to Saturday 16 March")

@@ -20,7 +20,7 @@ from channelstats.sending.announcing import (
     AnnounceResult,
 )
 from channelstats.sending.mail import mail_server, mail_subscription
-from channelstats.sending.push_sender import vapid_key
+from channelstats.sending.web_push import vapid_key
 from channelstats.sending.week_messages import sure_lines
 from channelstats.settings import Settings, load
 from channelstats.tables.subscriptions import HELD, Subscription

@@ -8,11 +8,10 @@ from zoneinfo import ZoneInfo
 import msgspec
 import pytest
 
-from channelstats.facts import Options, Period
+from channelstats.facts import Period
 from channelstats.pages.goals import Measured, decided, figures, parse_bound
-from channelstats.pages.reports import load_report_data
 from channelstats.sending.announcing import complete_week, newest_week
-from channelstats.sending.week_messages import TITLE, WeekMessage, message_of
+from channelstats.sending.week_messages import TITLE, WeekMessage, week_report
 from channelstats.settings import Settings
 from support.channelstats.house import NOW, UTC, House
 from support.clocks import ManualClock
@@ -62,7 +61,7 @@ async def test_a_store_without_messages_has_no_week(empty: House, settings: Sett
 
 async def message(of: House, start: date, days: int = 7) -> WeekMessage | None:
     period = Period(start, days, UTC)
-    return message_of(await load_report_data(of.tables, period, Options(), now=int(NOW)))
+    return (await week_report(of.tables, Settings(), period, ManualClock(NOW))).message()
 
 
 async def test_a_week_is_told_in_numbers(example: House) -> None:

@@ -10,8 +10,7 @@ from channelstats.commands import COMMANDS
 from channelstats.commands.context import load_command, make_parser
 from channelstats.counting import Counting
 from channelstats.pages.goals import Bound
-from channelstats.settings import OPTIONS, OptionGroup, SettingError, load, show_value
-from channelstats.settings.declaration import Source, is_loopback
+from channelstats.settings import OPTIONS, OptionGroup, SettingError, is_loopback, load, show_value
 from channelstats.slack.rate_limits import AppKind
 
 
@@ -187,12 +186,12 @@ def test_the_local_store_of_the_original_is_asked_for_exactly(value: str) -> Non
 
 def test_where_a_setting_came_from_is_known(tmp_path: Path) -> None:
     (tmp_path / "channelstats.toml").write_text('week_start = "monday"\nmin_group = 2\n')
-    found = load({"data": str(tmp_path), "min_group": "3"}, {"CHANNELSTATS_PORT": "1"}).sources
-    assert found == {
-        "data": Source("flag", "--data"),
-        "min_group": Source("flag", "--min-group"),
-        "port": Source("environment", "CHANNELSTATS_PORT"),
-        "week_start": Source("file", f"{tmp_path / 'channelstats.toml'}:1"),
+    flags = {"data": str(tmp_path), "min_group": "3"}
+    assert load(flags, {"CHANNELSTATS_PORT": "1"}).places == {
+        "data": "--data",
+        "min_group": "--min-group",
+        "port": "CHANNELSTATS_PORT",
+        "week_start": f"{tmp_path / 'channelstats.toml'}:1",
     }
 
 

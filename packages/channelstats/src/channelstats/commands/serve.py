@@ -28,8 +28,7 @@ from channelstats.pages.model import Choice, ChoiceError
 from channelstats.processes import running
 from channelstats.progress import show
 from channelstats.sending.mail import mail_server
-from channelstats.settings import PREFIX, OptionGroup, Settings
-from channelstats.settings.declaration import is_loopback
+from channelstats.settings import PREFIX, OptionGroup, Settings, is_loopback
 from channelstats.slack.archive import ArchiveRefused
 from channelstats.web.app import make_app
 from channelstats.web.auth import SHORTEST_TOKEN, Authenticator, Sessions, personal_token

@@ -29,8 +29,7 @@ from urllib.parse import unquote, urlencode, urlsplit
 import msgspec
 
 from channelstats.credentials import mail_password, read_or_create
-from channelstats.settings import SettingError, Settings
-from channelstats.settings.declaration import is_loopback
+from channelstats.settings import SettingError, Settings, is_loopback
 from channelstats.tables.subscriptions import MAILTO, Subscription, id_of
 from keytables import Clock
 

@@ -1,4 +1,4 @@
-"""Which report goes where.
+"""Which report goes where, and what it is made of.
 
 Rule: nothing is guessed. The report on a channel X goes to its stats channel, `X-stats`, or to the
 destination that is given; an unknown name is an error that says what to do.
@@ -10,35 +10,65 @@ from typing import Final
 
 import msgspec
 
+from channelstats.facts import Period
 from channelstats.identifiers import is_channel_id, is_user_id
 from channelstats.lookup import NotFound, channel_id, user_id
-from channelstats.pages.reports import ReportKind
+from channelstats.pages.reports import ReportData, ReportKind, ReportRequest, load_report_data
 from channelstats.settings import Settings
 from channelstats.tables import Tables
 from channelstats.tables.directory import Channel, User
 from channelstats.tables.exclusion import resolve_channels, resolve_people
+from channelstats.tables.sent_reports import SentKey
+from keytables import Clock
 
 SUFFIX: Final = "-stats"
 
 
-class Target(msgspec.Struct, frozen=True):
-    """A report, by IDs, and in words."""
+GOALS: Final = "goals"
+"""The kind of the message on goals and alerts, beside those of `ReportKind`."""
 
-    kind: ReportKind
+
+class Target(msgspec.Struct, frozen=True):
+    """What is sent, by IDs, and in words."""
+
+    kind: str
     subject: str
     destination: str
     words: str
 
+    def key(self, week: Period) -> SentKey:
+        return SentKey(self.kind, self.subject, week.start, week.days, self.destination)
+
 
 class WeeklyPlan(msgspec.Struct, frozen=True):
     """``problems`` are what cannot be sent, and why; ``links`` is the channel that links to channel
-    reports go to, and ``goals`` that of the message on goals and alerts, if there is one.
+    reports go to.
     """
 
     targets: tuple[Target, ...]
     problems: tuple[str, ...] = ()
     links: str = ""
-    goals: str = ""
+
+
+def report_request(settings: Settings, kind: ReportKind, subject: str) -> ReportRequest:
+    """A report with the notes and links that the settings give it."""
+    return ReportRequest(
+        kind, subject, settings.optin_channel, settings.help_channel, settings.dashboard_url
+    )
+
+
+async def report_data(
+    tables: Tables, settings: Settings, period: Period, clock: Clock, *, refresh: bool = False
+) -> ReportData:
+    """What reports on a period are made of, as the settings count."""
+    return await load_report_data(
+        tables,
+        period,
+        settings.options,
+        now=int(clock()),
+        smallest_group=settings.min_group,
+        refresh=refresh,
+    )
 
 
 async def destination_of(tables: Tables, name: str) -> str:
@@ -63,16 +93,10 @@ async def usual_destination(
     if kind is ReportKind.CHANNEL:
         channels = await tables.channels.all()
         return _stats_channel(_by_name(channels), channels[subject]).slack_cid
-    name = settings.report_channel if kind is ReportKind.GLOBAL else settings.brief_channel
-    if not name:
-        option = "report_channel" if kind is ReportKind.GLOBAL else "brief_channel"
+    option = "report_channel" if kind is ReportKind.GLOBAL else "brief_channel"
+    if not (name := getattr(settings, option)):
         raise NotFound(f"where to? Give --destination, or set {option}")
     return await channel_id(tables, name)
-
-
-def stats_channel_name(name: str) -> str:
-    """The name of the channel that reports on a channel go to."""
-    return f"{name}{SUFFIX}"
 
 
 def _stats_channel(by_name: Mapping[str, Channel], channel: Channel) -> Channel:
@@ -80,7 +104,7 @@ def _stats_channel(by_name: Mapping[str, Channel], channel: Channel) -> Channel:
 
     :raises NotFound: there is no such channel
     """
-    name = stats_channel_name(channel.friendly_name)
+    name = f"{channel.friendly_name}{SUFFIX}"
     stats = by_name.get(name)
     if stats is None:
         raise NotFound(
@@ -120,9 +144,6 @@ async def weekly_plan(
     ):
         if name and (cid := await _known(tables, name, f"{kind} report", problems)):
             targets.append(Target(kind, "", cid, f"{kind} report to #{channels[cid].name}"))
-    goals = next((target.destination for target in targets if target.kind is ReportKind.GLOBAL), "")
-    if not (settings.goals or settings.alerts):
-        goals = ""
     excluded = resolve_channels(settings.exclude_channels, channels)
     targets += _of_channels(channels, excluded)
     links = settings.channel_stats and await _known(
@@ -131,7 +152,13 @@ async def weekly_plan(
     if opted_in is None:
         opted_in = await _members(tables, settings, problems)
     targets += _of_users(users, set(opted_in) - resolve_people(settings.exclude_users, users))
-    return WeeklyPlan(tuple(targets), tuple(problems), links, goals)
+    if settings.goals or settings.alerts:
+        targets += [
+            Target(GOALS, "", target.destination, f"goals and alerts to {target.words.split()[-1]}")
+            for target in targets
+            if target.kind is ReportKind.GLOBAL
+        ]
+    return WeeklyPlan(tuple(targets), tuple(problems), links)
 
 
 def _of_channels(channels: Mapping[str, Channel], excluded: frozenset[str]) -> Iterator[Target]:
