@@ -157,22 +157,6 @@ def test_a_folder_with_something_else_is_refused(
     assert len(dashboard.settings) == 1
 
 
-@pytest.mark.parametrize(
-    "flags",
-    [
-        ("--people", "0"),
-        ("--channels", "2001"),
-        ("--messages", "5000001"),
-        ("--days", "-1"),
-        ("--store", "sqlite:///x"),
-    ],
-)
-def test_what_cannot_be_made_is_wrong_usage(flags: tuple[str, ...], capsys: Capture) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        run(*flags)
-    assert flags[0] in capsys.readouterr().err
-
-
 # ── the export ──────────────────────────────────────────────────────────────────────────────────
 
 

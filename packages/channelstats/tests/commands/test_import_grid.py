@@ -89,14 +89,6 @@ def test_a_workspace_that_is_not_there_is_named(grid: str, capfd: Capture, tmp_p
     assert "of no Enterprise Grid" in error_lines(capfd)[0]
 
 
-def test_a_list_of_exclusions_means_all_channels_of_a_name_or_one(grid: str) -> None:
-    assert called("import-export", grid, "--exclude-channels", "general", now=NOW) == DONE
-    assert {item["slack_cid"] for item in stored().values()} == {"CLOBBY"}
-    flags = ["--exclude-channels", "general (alpha)"]
-    assert called("import-export", grid, *flags, now=NOW) == DONE
-    assert {item["slack_cid"] for item in stored().values()} == {"CLOBBY", "CBETA"}
-
-
 # ── folders in no list ───────────────────────────────────────────────────────────────────────────
 
 

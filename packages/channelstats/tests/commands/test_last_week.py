@@ -81,21 +81,6 @@ def test_an_export_taken_on_friday_lacks_the_end_of_the_week(
     assert "Slack was read up to 2026-11-20 18:00: run channelstats sync all, or import" in line
 
 
-def test_an_export_taken_on_the_last_day_of_a_week_lacks_the_rest_of_that_day(
-    tmp_path: Path, capfd: Capture
-) -> None:
-    now = at(MONDAY, 15)
-    assert called("import-export", str(team(tmp_path, time(SATURDAY, 9))), now=now) == DONE
-    capfd.readouterr()
-    assert called("report", "global", "--format", "json", now=now) == DONE
-    found = capfd.readouterr()
-    assert json.loads(found.out)["start_date"] == "2026-11-08"
-    assert found.err.splitlines() == [
-        "messages were read up to 2026-11-21 09:00, so this is the last whole week"
-    ]
-    assert called("send-weekly", "--report-channel", "dev", now=now) == NOT_DONE
-
-
 def test_where_nothing_says_when_it_was_taken_the_import_asks(
     tmp_path: Path, capfd: Capture
 ) -> None:

@@ -107,12 +107,6 @@ def test_json_is_the_stored_document_beside_other_formats_too(
     assert file.read_text() == made
 
 
-def test_json_of_a_silent_week_says_so(capfd: Capture) -> None:
-    silent = ("--format", "json", "--week", "2023-01-04")
-    assert called("report", "global", *silent, now=LATER) == DONE
-    assert capfd.readouterr().err.startswith("there were no messages from 2023-01-01")
-
-
 def test_days_after_everything_offer_as_many_with_messages(capfd: Capture) -> None:
     silent, *_ = told(capfd, "--days", "20")
     assert silent == (
@@ -125,8 +119,3 @@ def test_days_after_everything_offer_as_many_with_messages(capfd: Capture) -> No
     assert "Saturday 16 March 2024; as many days up to it are from 2024-02-26 to 2024" in page
     assert called("report", "global", "--days", "20", now=LATER) == DONE
     assert "The newest message of the workspace is of Saturday 16 March" in capfd.readouterr().out
-
-
-def test_days_before_everything_name_no_newer_message(capfd: Capture) -> None:
-    assert called("report", "channel", "dev", "--week", "2023-01-04", now=LATER) == DONE
-    assert "The newest message" not in capfd.readouterr().out

@@ -59,14 +59,6 @@ def test_every_report_goes_to_its_place_with_links_and_topics(there: Slack, capf
     assert moves == ["conversations.join", "conversations.leave"]
 
 
-def test_the_last_whole_week_is_the_one_that_is_sent(there: Slack, capfd: Capture) -> None:
-    assert weekly(there, "--dry-run", week=()) == DONE
-    assert weekly(there, "--dry-run", week=(), now=NOW + 7 * 86_400) == WITH_PROBLEMS
-    assert "the week ends on 2024-03-24 00:00" in capfd.readouterr().err
-    assert weekly(there, "--dry-run", "--week", "2024-03-20", week=()) == WITH_PROBLEMS
-    assert "the week is not over before 2024-03-24 00:00" in capfd.readouterr().err
-
-
 def test_a_week_that_a_sync_could_not_read_is_not_sent_and_the_reason_is_told(
     there: Slack, capfd: Capture
 ) -> None:
@@ -141,17 +133,6 @@ def test_goals_and_alerts_are_one_message_in_the_channel_of_the_weekly_report(
         assert error_lines(capfd) == ["nothing left to send for the week of 2024-03-10"]
 
 
-def test_whoever_was_a_member_before_stays_one(connected: Slack, tmp_path: Path) -> None:
-    settle(tmp_path)
-    of = town()
-    for channel in of.channels:
-        channel["is_member"] = True
-    connected.serve(of, bot=True)
-    assert weekly(connected) == DONE
-    assert "conversations.leave" not in connected.methods()
-    assert "conversations.join" not in connected.methods()
-
-
 def test_a_report_that_fails_costs_itself_alone(there: Slack, capfd: Capture) -> None:
     gone = Fault("error", "channel_not_found", method=POST, channel="CDEVSTATS")
     open_for_business(there, gone)
@@ -166,14 +147,20 @@ def test_a_report_that_fails_costs_itself_alone(there: Slack, capfd: Capture) ->
     assert len(there.messages["CLINKS"]) == 2
 
 
-def test_who_gets_a_report_is_what_slack_says_now(connected: Slack, tmp_path: Path) -> None:
+def test_who_gets_a_report_and_what_the_bot_is_in_is_what_slack_says_now(
+    connected: Slack, tmp_path: Path
+) -> None:
     settle(tmp_path)
     of = town()
     [optin] = [channel for channel in of.channels if channel["name"] == "optin"]
     optin["members"] = ["UCARA", "UDAVE", "UROBOT", "UNEW"]
-    connected.serve(of)
+    for channel in of.channels:
+        channel["is_member"] = True
+    connected.serve(of, bot=True)
     assert weekly(connected) == DONE
     assert [cid for cid in places(connected) if cid.startswith("D")] == ["DCARA"]
+    assert "conversations.leave" not in connected.methods()  # where it was a member before
+    assert "conversations.join" not in connected.methods()
 
 
 def test_whoever_is_left_out_gets_none(there: Slack, capfd: Capture) -> None:
@@ -254,6 +241,10 @@ def test_a_week_that_was_not_read_to_its_end_is_not_sent(there: Slack, capfd: Ca
         "00:00: run channelstats sync all, or import an export that was taken later; --anyway "
         "sends all the same"
     )
+    assert weekly(there, "--dry-run", week=week, now=now) == WITH_PROBLEMS
+    assert "the week ends on 2024-03-24 00:00" in capfd.readouterr().err
+    assert weekly(there, "--dry-run", "--week", "2024-03-20", week=()) == WITH_PROBLEMS
+    assert "the week is not over before 2024-03-24 00:00" in capfd.readouterr().err
     assert there.methods() == []
     assert weekly(there, "--anyway", week=week, now=now) == DONE
     assert len(error_lines(capfd)) == len(EVERYTHING)

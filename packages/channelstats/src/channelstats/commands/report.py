@@ -21,8 +21,7 @@ from channelstats.commands.context import (
 from channelstats.credentials import Purpose
 from channelstats.days import DAY, date_at, minute_text
 from channelstats.facts import Period
-from channelstats.facts.periods import WEEK, Now
-from channelstats.facts.reading import history_of
+from channelstats.facts.periods import WEEK
 from channelstats.identifiers import is_user_id
 from channelstats.pages.model import ChoiceError
 from channelstats.pages.reports import ReportData, ReportKind, ReportRequest
@@ -30,6 +29,7 @@ from channelstats.pages.stored_document import document_of
 from channelstats.render.names import Directory, load
 from channelstats.render.reports import Files, Form, json_of_report, render
 from channelstats.render.slack import content_of
+from channelstats.sending.announcing import newest_week
 from channelstats.sending.sender import Attachment, Sender, SendState
 from channelstats.sending.targets import (
     destination_of,
@@ -181,14 +181,12 @@ async def _newest_period(context: CommandContext, tables: Tables, usual: Period)
     """The week that a report is on where no days are given: the last one that is over, or else the
     last one that was read whole, and then it is said.
     """
-    read = min(await tables.configuration.last_run(), int(context.clock()))
-    history = history_of(await tables.first_posts.all(), read, context.zone)
-    last = Now(context.today, history, context.settings.first_weekday).last
-    if last >= usual.last:
+    newest = await newest_week(tables, context.settings, context.clock)
+    if newest is None or newest.start >= usual.start:
         return usual
-    at = minute_text(read, context.zone)
+    at = minute_text(await tables.configuration.last_run(), context.zone)
     context.say(f"messages were read up to {at}, so this is the last whole week")
-    return Period(last - (WEEK - 1) * DAY, WEEK, context.zone)
+    return newest
 
 
 async def _say_what_is_missing(context: CommandContext, tables: Tables, period: Period) -> None:
