@@ -154,7 +154,7 @@ def log_accept_errors_once(loop: asyncio.AbstractEventLoop) -> None:
 
 async def listen(
     front: Callable[[], asyncio.Protocol], host: str, port: int
-) -> asyncio.AbstractServer:
+) -> asyncio.Server:
     """Accept connections. Raises OSError."""
     loop = asyncio.get_running_loop()
     return await loop.create_server(front, host, port, backlog=128)
