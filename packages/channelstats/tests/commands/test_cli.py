@@ -109,7 +109,7 @@ def test_what_is_no_export_is_an_error(tmp_path: Path, capfd: Capture) -> None:
         ),
         ("notify --week 1999-12-31", "--week: expected a date from 2000-01-01"),
         ("report global --from 2024-03-10 --to 2024-03-09", "2024-03-09 is before --from 2024"),
-        ("report global --days 0", "--days: expected a number of days from 1 to 3660"),
+        ("report global --days 0", "--days: expected a number from 1 to 3,660"),
         ("report global --dat x", "unrecognized arguments: --dat"),
         ("report global --again", "--again belongs to --send"),
         ("report global --destination dev", "--destination belongs to --send"),

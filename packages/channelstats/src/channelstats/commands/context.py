@@ -267,6 +267,15 @@ def date_argument(name: str, about: str, **details: str) -> methodcaller:
     return argument(name, type=_parse_date, metavar="DATE", help=about, **details)
 
 
+def number_argument(name: str, about: str, most: int, **details: int | str) -> methodcaller:
+    def parse(text: str) -> int:
+        if not (text.isascii() and text.isdecimal() and 1 <= int(text[:9]) <= most):
+            raise argparse.ArgumentTypeError(f"expected a number from 1 to {most:,}")
+        return int(text)
+
+    return argument(name, type=parse, metavar="N", help=about, **details)
+
+
 def _parse_date(text: str) -> date:
     try:
         day = date.fromisoformat(text)

@@ -2,7 +2,6 @@
 Slack with --send.
 """
 
-import argparse
 import html
 import sys
 from datetime import date, timedelta
@@ -17,6 +16,7 @@ from channelstats.commands.context import (
     command,
     date_argument,
     flag,
+    number_argument,
 )
 from channelstats.credentials import Purpose
 from channelstats.days import DAY, date_at, minute_text
@@ -50,12 +50,6 @@ _LONGEST_PERIOD: Final = 3660
 """Days."""
 
 
-def _parse_days(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and 1 <= int(text) <= _LONGEST_PERIOD):
-        raise argparse.ArgumentTypeError(f"expected a number of days from 1 to {_LONGEST_PERIOD}")
-    return int(text)
-
-
 @command(
     argument(
         "kind",
@@ -69,11 +63,8 @@ def _parse_days(text: str) -> int:
     date_argument("--week", "the week of this date [default: the last week]"),
     date_argument("--from", "first day, without --week", dest="first"),
     date_argument("--to", "last day, included", dest="last"),
-    argument(
-        "--days",
-        type=_parse_days,
-        metavar="NUMBER",
-        help="number of days, up to yesterday unless --from or --to is given",
+    number_argument(
+        "--days", "number of days, up to yesterday unless --from or --to is given", _LONGEST_PERIOD
     ),
     argument(
         "--format",
