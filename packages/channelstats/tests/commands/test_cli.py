@@ -76,11 +76,6 @@ def test_first_posts_are_made_anew(data: list[str], capfd: Capture) -> None:
     assert capfd.readouterr().err == ""
 
 
-def test_without_an_import_there_is_nothing_to_report(tmp_path: Path, capfd: Capture) -> None:
-    assert "channelstats import-export" in error_of(["report", "global"], capfd)
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_what_is_no_export_is_an_error(tmp_path: Path, capfd: Capture) -> None:
     (tmp_path / "notes.txt").write_text("no export")
     assert "notes.txt" in error_of(["import-export", "notes.txt"], capfd)

@@ -1,19 +1,14 @@
 """`channelstats mail`, and mail by the other commands, as from a shell."""
 
-import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from channelstats.commands import DONE, NOT_DONE, USAGE, WITH_PROBLEMS
-from channelstats.sending.mail import mail_subscription
-from channelstats.tables import Tables
-from keytables.sqlite import SqliteEngine
-from support.channelstats.called import DATA, Capture, called
-from support.channelstats.house import NOW, UTC
+from support.channelstats.called import Capture, called
+from support.channelstats.house import NOW
 from support.channelstats.mail_server import PASSWORD, SmtpServer, smtp_server
-from support.clocks import ManualClock
 from support.event_loops import LoopThread
 
 pytestmark = pytest.mark.usefixtures("example")
@@ -80,24 +75,6 @@ def test_a_test_mail_is_that_of_the_newest_week_and_counts_for_nothing(
     assert "not sent: " in run(capfd, "mail", "test", anna, *broken, code=NOT_DONE)
 
 
-def test_notify_mails_the_newest_week_once(
-    flags: list[str], server: SmtpServer, capfd: Capture
-) -> None:
-    async def add() -> None:
-        engine = await SqliteEngine.open(DATA / "channelstats.sqlite", clock=ManualClock(NOW))
-        try:
-            tables = await Tables.open(engine, "channelstats", UTC)
-            await tables.subscriptions.add(mail_subscription("anna@example.org"))
-        finally:
-            await engine.close()
-
-    asyncio.run(add())
-    assert "1 subscriber notified" in run(capfd, "notify", *flags)
-    assert "1 knew already" in run(capfd, "notify", *flags)
-    assert server.to == ["anna@example.org"]
-    assert "people wrote" in str(server.got[0].get_body(("plain",)))
-
-
 def test_the_doctor_logs_in_and_sends_nothing(
     flags: list[str],
     server: SmtpServer,
@@ -115,10 +92,3 @@ def test_the_doctor_logs_in_and_sends_nothing(
     monkeypatch.delenv("CHANNELSTATS_MAIL_PASSWORD")
     told = run(capfd, "doctor", *flags, code=WITH_PROBLEMS)
     assert "there is no password for the user of mail_server" in told
-
-
-def test_a_server_needs_a_url_without_a_password(capfd: Capture) -> None:
-    for wrong in ("mail.example.org", "smtp://u:secret@h", "http://h", "smtp://h/x", "smtp://h:x"):
-        told = run(capfd, "mail", "list", "--mail-server", wrong, code=USAGE)
-        assert "--mail-server" in told
-        assert "secret" not in told

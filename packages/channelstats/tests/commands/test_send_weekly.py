@@ -74,13 +74,10 @@ def test_a_week_that_a_sync_could_not_read_is_not_sent_and_the_reason_is_told(
     assert places(there) == []
 
 
-@pytest.mark.parametrize("command", [("send-weekly",), ("report", "global")], ids=" ".join)
-def test_without_messages_it_says_where_they_come_from(
-    connected: Slack, capfd: Capture, command: tuple[str, ...]
-) -> None:
+def test_without_messages_it_says_where_they_come_from(connected: Slack, capfd: Capture) -> None:
     connected.serve(consistent(town()))
     assert called("sync", "users", "--quiet", now=NOW, waits=connected.waits) == DONE
-    assert called(*command, now=NOW, waits=connected.waits) == NOT_DONE
+    assert weekly(connected) == NOT_DONE
     [line] = error_lines(capfd)
     assert line == (
         "channelstats: there are no messages in the store; see channelstats import-export and "

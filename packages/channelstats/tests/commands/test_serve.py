@@ -3,7 +3,6 @@
 import json
 import shutil
 import signal
-import socket
 import stat
 import subprocess
 import sys
@@ -95,14 +94,6 @@ def test_the_second_signal_ends_it_at_once(folder: Folder, number: signal.Signal
                 pass
             process.send_signal(number)
             assert process.wait(PATIENCE) == -number
-
-
-def test_a_port_in_use_is_one_line(folder: Folder) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        assert "in use: give another one with --port" in folder.run(
-            "serve", "--port", str(port), code=3
-        )
 
 
 def test_on_another_address_a_token_is_made_and_kept(folder: Folder) -> None:

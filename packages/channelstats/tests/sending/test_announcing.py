@@ -201,17 +201,6 @@ async def test_a_run_that_was_taken_over_sends_nothing_more(office: Office) -> N
     assert office.service.requests == 8
 
 
-async def test_whoever_unsubscribes_meanwhile_is_not_written_back(office: Office) -> None:
-    browser = await office.subscribed()
-    office.service.gate = asyncio.Event()
-    run = asyncio.create_task(office.announce())
-    await office.service.arrived.wait()
-    await office.house.tables.subscriptions.remove(browser.endpoint)
-    office.service.gate.set()
-    await run
-    assert await office.stored() == []
-
-
 # ── mail ─────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -91,6 +91,7 @@ def test_a_mistake_in_the_file_is_named(tmp_path: Path, text: str, message: str)
         ("slack_api", "https://slack.test/api/", "https://slack.test/api/"),
         ("app_kind", "unlisted", AppKind.UNLISTED),
         ("include_bots", "Yes", True),
+        ("include_bots", "false", False),
         ("week_start", "Monday", "monday"),
         ("goals", "threads.first_reply < 2 h", (Bound("threads.first_reply", "<", 7200),)),
         (
@@ -144,6 +145,10 @@ def test_a_list_may_be_an_array_in_the_file(tmp_path: Path) -> None:
         ("week_start", "someday"),
         ("app_kind", "mine"),
         ("push_contact", "ann"),
+        ("mail_server", "mail.example.org"),
+        ("mail_server", "smtp://u:secret@h"),
+        ("mail_server", "smtp://h:x"),
+        ("mail_server", "smtp://h/x"),
         ("read_token_file", "xoxp-1-secret"),
         ("post_token_file", "xoxb-1-secret"),
         ("push_hosts", "push.lan:443"),
