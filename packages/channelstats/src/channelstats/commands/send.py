@@ -24,7 +24,7 @@ from channelstats.commands.context import (
 from channelstats.credentials import Purpose
 from channelstats.days import minute_text
 from channelstats.facts import Period
-from channelstats.lookup import NotFound, channel_id
+from channelstats.lookup import channel_id
 from channelstats.progress import show
 from channelstats.render.names import load
 from channelstats.render.slack import Content, escaped, text_block
@@ -93,7 +93,7 @@ async def _unread(context: CommandContext, tables: Tables, week: Period) -> str:
 
 async def _list(context: CommandContext, tables: Tables, week: Period) -> None:
     """Print what would go where, a line each."""
-    plan = await weekly_plan(tables, context.settings, None)
+    plan = await weekly_plan(tables, context.settings)
     for target in plan.targets:
         row = await tables.sent.get(target.key(week))
         print(f"{target.words}{' (sent already)' if row is not None and row.done else ''}")
@@ -114,7 +114,8 @@ def _complain_of(context: CommandContext, plan: WeeklyPlan) -> None:
 async def _send(context: CommandContext, tables: Tables, week: Period, api: WebApi) -> bool:
     """Send everything; return whether it ended before all was tried."""
     settings = context.settings
-    plan = await weekly_plan(tables, settings, await _opted_in(context, tables))
+    async with context.web_api() as reader:
+        plan = await weekly_plan(tables, settings, reader)
     _complain_of(context, plan)
     if not plan.targets:
         return False
@@ -131,22 +132,6 @@ async def _send(context: CommandContext, tables: Tables, week: Period, api: WebA
             show=partial(show, bar),
         )
         return await run.run(plan)
-
-
-async def _opted_in(context: CommandContext, tables: Tables) -> list[str]:
-    """Who wants a report on themselves, as Slack says now: who has left gets no more."""
-    name, members = context.settings.optin_channel, list[str]()
-    if not name:
-        return []
-    try:
-        cid = await channel_id(tables, name)
-        async with context.web_api() as api:
-            async for page in api.members(cid):
-                members += page.items
-    except (NotFound, SlackError) as error:
-        context.complain(f"user reports: who wants one is not known: {error}")
-        return []
-    return members
 
 
 # ── subscribers ──────────────────────────────────────────────────────────────────────────────────

@@ -4,7 +4,7 @@ Rule: nothing is guessed. The report on a channel X goes to its stats channel, `
 destination that is given; an unknown name is an error that says what to do.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Final
 
@@ -15,6 +15,8 @@ from channelstats.identifiers import is_channel_id, is_user_id
 from channelstats.lookup import NotFound, channel_id, user_id
 from channelstats.pages.reports import ReportData, ReportKind, ReportRequest, load_report_data
 from channelstats.settings import Settings
+from channelstats.slack.errors import SlackError
+from channelstats.slack.web_api import WebApi
 from channelstats.tables import Tables
 from channelstats.tables.directory import Channel, User
 from channelstats.tables.exclusion import resolve_channels, resolve_people
@@ -129,11 +131,10 @@ def _by_name(channels: Mapping[str, Channel]) -> dict[str, Channel]:
 # ── every week ───────────────────────────────────────────────────────────────────────────────────
 
 
-async def weekly_plan(
-    tables: Tables, settings: Settings, opted_in: Iterable[str] | None = ()
-) -> WeeklyPlan:
-    """Everything that goes out every week. ``opted_in`` are the IDs of those who want a report on
-    themselves; None: those who were in the channel for it when it was read last.
+async def weekly_plan(tables: Tables, settings: Settings, api: WebApi | None = None) -> WeeklyPlan:
+    """Everything that goes out every week. People get a report on themselves who are in the channel
+    for it now, as ``api`` says: who has left gets no more. Without it, who was when it was read
+    last.
     """
     channels, users = await tables.channels.all(), await tables.users.all()
     problems: list[str] = []
@@ -142,16 +143,13 @@ async def weekly_plan(
         (ReportKind.GLOBAL, settings.report_channel),
         (ReportKind.BRIEF, settings.brief_channel),
     ):
-        if name and (cid := await _known(tables, name, f"{kind} report", problems)):
+        if cid := await _known(tables, name, f"{kind} report", problems):
             targets.append(Target(kind, "", cid, f"{kind} report to #{channels[cid].name}"))
     excluded = resolve_channels(settings.exclude_channels, channels)
     targets += _of_channels(channels, excluded)
-    links = settings.channel_stats and await _known(
-        tables, settings.channel_stats, "links to channel reports", problems
-    )
-    if opted_in is None:
-        opted_in = await _members(tables, settings, problems)
-    targets += _of_users(users, set(opted_in) - resolve_people(settings.exclude_users, users))
+    links = await _known(tables, settings.channel_stats, "links to channel reports", problems)
+    opted_in = set(await _members(tables, settings, api, problems))
+    targets += _of_users(users, opted_in - resolve_people(settings.exclude_users, users))
     if settings.goals or settings.alerts:
         targets += [
             Target(GOALS, "", target.destination, f"goals and alerts to {target.words.split()[-1]}")
@@ -182,17 +180,24 @@ def _of_users(users: Mapping[str, User], opted_in: set[str]) -> Iterator[Target]
 
 
 async def _known(tables: Tables, name: str, what: str, problems: list[str]) -> str:
-    """The ID of a channel that is set; "" and a problem where there is none."""
+    """The ID of a channel; "" where none is set, or with a problem where there is none."""
     try:
-        return await channel_id(tables, name)
+        return await channel_id(tables, name) if name else ""
     except NotFound as error:
         problems.append(f"{what}: {error}")
         return ""
 
 
-async def _members(tables: Tables, settings: Settings, problems: list[str]) -> list[str]:
-    """Who was in the channel for user reports when it was read last."""
-    if not settings.optin_channel:
-        return []
+async def _members(
+    tables: Tables, settings: Settings, api: WebApi | None, problems: list[str]
+) -> list[str]:
+    """Who is in the channel for user reports."""
     cid = await _known(tables, settings.optin_channel, "user reports", problems)
-    return (await tables.bulk.get(cid) or "").split(",") if cid else []
+    if api is None:
+        return (await tables.bulk.get(cid) or "").split(",") if cid else []
+    try:
+        pages = [page async for page in api.members(cid)] if cid else []
+    except SlackError as error:
+        problems.append(f"user reports: who wants one is not known: {error}")
+        return []
+    return [uid for page in pages for uid in page.items]
