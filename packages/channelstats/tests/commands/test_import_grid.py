@@ -52,13 +52,6 @@ def test_a_grid_is_imported_whole_and_its_channels_are_told_apart(
     assert "#general (beta)" in report
     assert called("report", "channel", "general (beta)", *WEEK, now=NOW) == DONE
     assert "Report on #general (beta)" in capfd.readouterr().out
-
-
-def test_a_name_that_several_channels_have_is_never_taken_for_one(
-    grid: str, capfd: Capture
-) -> None:
-    assert called("import-export", grid, now=NOW) == DONE
-    capfd.readouterr()
     assert called("report", "channel", "#general", *WEEK, now=NOW) == NOT_DONE
     [line] = error_lines(capfd)
     assert line == (
