@@ -138,7 +138,7 @@ MECHANISMS = {
             "autopush.testing.client": "blocking, in the thread of a test",
             "autopush.testing.user_agents": "a WebSocket, as a user agent's",
             "channelstats.slack.client": "slack_sdk brings aiohttp",
-            "channelstats.sending.push_sender": "the same aiohttp",
+            "channelstats.sending.web_push": "the same aiohttp",
             "keytables.dynamodb.connections": "the base layer knows no service; DynamoDB alone",
         },
     ),

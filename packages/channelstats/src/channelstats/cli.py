@@ -45,23 +45,18 @@ def main(
     sleep: Sleep = asyncio.sleep,
 ) -> int:
     """Run a command; return its exit code. See `CommandContext` for the clocks."""
-    _open_closed_streams()
-    given = sys.argv[1:] if arguments is None else list(arguments)
+    for stream in ("stdout", "stderr"):
+        if getattr(sys, stream) is None:  # the parent has closed it
+            setattr(sys, stream, Path(os.devnull).open("w"))  # noqa: SIM115 - until we end
+    words = sys.argv[1:] if arguments is None else list(arguments)
     parser = make_parser()
-    if given and given[0].startswith("-") and given[0] not in _OWN_FLAGS:
-        parser.error(f"{given[0]}: options come after the command: channelstats COMMAND {given[0]}")
-    name = parser.parse_args(given).command
+    if words and words[0].startswith("-") and words[0] not in _OWN_FLAGS:
+        where = f"channelstats COMMAND {words[0]}"
+        parser.error(f"{words[0]}: options come after the command: {where}")
+    name = parser.parse_args(words[:1]).command
     from channelstats.commands import context  # noqa: PLC0415 - here, so that `--help` is fast
 
-    words = given[given.index(name) + 1 :]
-    return context.run(_COMMANDS[name], words, clock=clock, monotonic=monotonic, sleep=sleep)
-
-
-def _open_closed_streams() -> None:
-    """Let a standard stream that the parent has closed discard what is written to it."""
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
-            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 - until we end
+    return context.run(_COMMANDS[name], words[1:], clock=clock, monotonic=monotonic, sleep=sleep)
 
 
 def make_parser() -> Parser:
@@ -69,6 +64,7 @@ def make_parser() -> Parser:
     listed = "\n".join(f"  {command.name:<{_WIDTH}}{command.summary}" for command in COMMANDS)
     parser = Parser(
         prog="channelstats",
+        usage="%(prog)s [-h] [--version] COMMAND ...",
         description="Who writes where and when in a Slack workspace. No message text is stored.\n\n"
         f"commands:\n{listed}",
         epilog=fill(CODES, 80),
@@ -76,10 +72,8 @@ def make_parser() -> Parser:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"channelstats {program_version()}")
-    parser.add_argument("command", type=_command_name, metavar="COMMAND", help="one of those above")
-    rest = "see channelstats COMMAND --help"
-    more = parser.add_argument("rest", nargs=argparse.REMAINDER, metavar="...", help=rest)
-    more.required = False  # or it would be named as missing where there is no command
+    about = "one of those above; see channelstats COMMAND --help"
+    parser.add_argument("command", type=_command_name, metavar="COMMAND", help=about)
     return parser
 
 

@@ -62,10 +62,6 @@ def test_a_problem_is_a_line_of_its_own_beside_the_bar(
     assert whole[1].rpartition("\r")[2].startswith("imported: ")
 
 
-def test_for_cron_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert on_terminal(monkeypatch, "--quiet") == ""
-
-
 def test_how_many_channels_wait_for_a_flag_is_said(tmp_path: Path, capfd: Capture) -> None:
     lists = {
         "users": [],

@@ -52,13 +52,6 @@ def test_a_grid_is_imported_whole_and_its_channels_are_told_apart(
     assert "#general (beta)" in report
     assert called("report", "channel", "general (beta)", *WEEK, now=NOW) == DONE
     assert "Report on #general (beta)" in capfd.readouterr().out
-
-
-def test_a_name_that_several_channels_have_is_never_taken_for_one(
-    grid: str, capfd: Capture
-) -> None:
-    assert called("import-export", grid, now=NOW) == DONE
-    capfd.readouterr()
     assert called("report", "channel", "#general", *WEEK, now=NOW) == NOT_DONE
     [line] = error_lines(capfd)
     assert line == (
@@ -87,14 +80,6 @@ def test_a_workspace_that_is_not_there_is_named(grid: str, capfd: Capture, tmp_p
     single = write_zip({"channels.json": b"[]"}, tmp_path / "one.zip")
     assert called("import-export", str(single), "--workspace", "alpha", now=NOW) == NOT_DONE
     assert "of no Enterprise Grid" in error_lines(capfd)[0]
-
-
-def test_a_list_of_exclusions_means_all_channels_of_a_name_or_one(grid: str) -> None:
-    assert called("import-export", grid, "--exclude-channels", "general", now=NOW) == DONE
-    assert {item["slack_cid"] for item in stored().values()} == {"CLOBBY"}
-    flags = ["--exclude-channels", "general (alpha)"]
-    assert called("import-export", grid, *flags, now=NOW) == DONE
-    assert {item["slack_cid"] for item in stored().values()} == {"CLOBBY", "CBETA"}
 
 
 # ── folders in no list ───────────────────────────────────────────────────────────────────────────

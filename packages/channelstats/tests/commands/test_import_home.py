@@ -54,7 +54,6 @@ def exported(folder: Path, name: str, n: int, team: str, link: str = "") -> str:
     ("teams", "link", "expected"),
     [
         (("T1", "T2"), "", "of the workspace beta (T2), what is stored is of alpha (T1)"),
-        (("T1", "T2"), "acme", "of the workspace beta (T2), what is stored is of acme.slack.com"),
         (("", ""), "acme", "of the workspace beta, what is stored is of acme.slack.com"),
     ],
 )

@@ -4,8 +4,6 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
-import pytest
-
 from channelstats.commands import DONE, NOT_DONE
 from support.channelstats.called import Capture, called, error_lines
 from support.channelstats.workspace import Workspace, write_zip
@@ -48,18 +46,11 @@ def last_week(capfd: Capture, now: float = at(MONDAY, 15)) -> tuple[str, int]:
     return found["start_date"], found["statistics"]["messages"]
 
 
-@pytest.mark.parametrize(
-    ("written", "flags"),
-    [
-        pytest.param(time(MONDAY, 9), [], id="by the dates of the files"),
-        pytest.param(NO_DATE, ["--until", "2026-11-22"], id="by what was said"),
-    ],
-)
 def test_an_export_taken_on_monday_has_all_of_the_week_before(
-    tmp_path: Path, capfd: Capture, written: datetime, flags: list[str]
+    tmp_path: Path, capfd: Capture
 ) -> None:
-    now = at(MONDAY, 15)
-    assert called("import-export", str(team(tmp_path, written)), *flags, now=now) == DONE
+    now, written = at(MONDAY, 15), time(MONDAY, 9)
+    assert called("import-export", str(team(tmp_path, written)), now=now) == DONE
     capfd.readouterr()
     assert last_week(capfd) == ("2026-11-15", 5)
     flags = ["--report-channel", "dev", "--dry-run"]
@@ -79,21 +70,6 @@ def test_an_export_taken_on_friday_lacks_the_end_of_the_week(
     assert called("send-weekly", "--report-channel", "dev", now=at(MONDAY, 15)) == NOT_DONE
     [line] = error_lines(capfd)
     assert "Slack was read up to 2026-11-20 18:00: run channelstats sync all, or import" in line
-
-
-def test_an_export_taken_on_the_last_day_of_a_week_lacks_the_rest_of_that_day(
-    tmp_path: Path, capfd: Capture
-) -> None:
-    now = at(MONDAY, 15)
-    assert called("import-export", str(team(tmp_path, time(SATURDAY, 9))), now=now) == DONE
-    capfd.readouterr()
-    assert called("report", "global", "--format", "json", now=now) == DONE
-    found = capfd.readouterr()
-    assert json.loads(found.out)["start_date"] == "2026-11-08"
-    assert found.err.splitlines() == [
-        "messages were read up to 2026-11-21 09:00, so this is the last whole week"
-    ]
-    assert called("send-weekly", "--report-channel", "dev", now=now) == NOT_DONE
 
 
 def test_where_nothing_says_when_it_was_taken_the_import_asks(

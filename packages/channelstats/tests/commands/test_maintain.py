@@ -90,8 +90,8 @@ def refused(do: Callable[..., Any]) -> Callable[..., Any]:
 @pytest.mark.parametrize(
     ("answer", "flags", "goes"),
     [
-        *((answer, (), False) for answer in ("\n", "n\n", "", "bob\n")),
-        *((answer, (), True) for answer in ("y\n", "Yes\n")),
+        *((answer, (), False) for answer in ("\n", "", "bob\n")),
+        ("Yes\n", (), True),
         ("", ("--yes",), True),
     ],
 )

@@ -9,7 +9,7 @@ from support.channelstats.called import Capture, called
 from support.channelstats.fake_slack import Fault
 from support.channelstats.house import NOW
 from support.channelstats.slack_house import Slack
-from support.channelstats.town import WEEK, open_for_business, settle
+from support.channelstats.town import WEEK, open_for_business
 
 pytestmark = pytest.mark.slow
 
@@ -107,6 +107,7 @@ def test_the_reports_say_where_to_ask_and_how_to_stop(there: Slack) -> None:
     [
         ("channel stats", "there is no channel #stats-stats for the report on #stats"),
         ("channel lonely", "#lonely-stats is archived"),
+        ("brief --brief-channel=", "where to? Give --destination, or set brief_channel"),
         ("global --report-channel nowhere", "there is no channel 'nowhere'"),
         ("global --destination #nowhere", "there is no channel '#nowhere'"),
         ("global --destination @nobody", "there is no user '@nobody'"),
@@ -121,24 +122,9 @@ def test_without_a_place_to_go_to_it_says_so_and_sends_nothing(
     assert there.methods() == []
 
 
-def test_where_nothing_is_set_it_asks_where_to(
-    connected: Slack, tmp_path: Path, capfd: Capture
-) -> None:
-    settle(tmp_path, settings="")
-    assert send(connected, "brief") == NOT_DONE
-    assert "set brief_channel" in capfd.readouterr().err
-
-
 def test_what_slack_refuses_is_one_line(there: Slack, capfd: Capture) -> None:
     open_for_business(there, Fault("error", "token_revoked", method=POST))
     assert send(there, "global") == NOT_DONE
     assert capfd.readouterr().err == (
         f"channelstats: not sent to #stats: {POST}: token_revoked: the token was revoked\n"
     )
-
-
-@pytest.mark.parametrize("flag", [["--dry-run"], ["--again"], ["--destination", "dev"]])
-def test_flags_of_sending_belong_to_send(there: Slack, capfd: Capture, flag: list[str]) -> None:
-    with pytest.raises(SystemExit):
-        called("report", "global", *WEEK, *flag, now=NOW)
-    assert f"{flag[0]} belongs to --send" in capfd.readouterr().err

@@ -1,6 +1,5 @@
 """`channelstats sync`: what it says, how it ends, and that the next run completes it."""
 
-import asyncio
 import os
 import signal
 import subprocess
@@ -12,14 +11,10 @@ import pytest
 
 from channelstats.__main__ import INTERRUPTED
 from channelstats.commands import DONE, NOT_DONE, WITH_PROBLEMS
-from channelstats.tables import Tables
-from keytables.sqlite import SqliteEngine
-from support.channelstats.called import DATA, Capture, called, error_lines, stored
+from support.channelstats.called import Capture, called, error_lines, stored
 from support.channelstats.fake_slack import Fault
-from support.channelstats.house import UTC
 from support.channelstats.slack_house import Slack
 from support.channelstats.small_workspace import START, at, said, three, ts, workspace
-from support.clocks import ManualClock
 from support.paths import PYTHONPATH
 
 NOW = at(5)
@@ -103,34 +98,6 @@ def test_what_grows_too_old_goes(connected: Slack, capfd: Capture) -> None:
     assert list(stored()) == [f"CONE_{ts(4)}"]
     assert sync(connected, "--retention-days", "3", now=at(6)) == DONE
     assert not any("removed" in line for line in error_lines(capfd))
-
-
-def test_while_another_one_writes_it_does_nothing(connected: Slack, capfd: Capture) -> None:
-    connected.serve(three())
-
-    async def held() -> int:
-        DATA.mkdir()
-        engine = await SqliteEngine.open(
-            (DATA / "channelstats.sqlite").absolute(), clock=ManualClock(NOW)
-        )
-        tables = await Tables.open(engine, "channelstats", UTC)
-        async with tables.writing(ManualClock(NOW)):
-            code = await asyncio.to_thread(sync, connected)
-        await engine.close()
-        return code
-
-    assert asyncio.run(held()) == NOT_DONE
-    [line] = error_lines(capfd)
-    assert "another import or sync" in line
-    assert stored() == {}
-
-
-def test_channels_are_chosen_and_left_out_by_name_and_id(connected: Slack) -> None:
-    connected.serve(three())
-    assert sync(connected, "--channel", "#one", "CZOO", "--exclude-channels", "#zoo,x") == (
-        WITH_PROBLEMS
-    )
-    assert {item["slack_cid"] for item in stored().values()} == {"CONE"}
 
 
 def test_a_bot_reads_what_it_is_in_and_joins_the_rest_on_demand(
@@ -229,11 +196,6 @@ def test_a_long_wait_is_told(
             Fault("cut", method=HISTORY, channel="CTWO", after=1, times=-1),
             "two: conversations.history: the answer was cut, 6 times",
             id="cut in mid-page",
-        ),
-        pytest.param(
-            Fault("error", "missing_scope", "users.list", times=-1, more={"needed": "users:read"}),
-            "users.list: the token lacks the scope users:read",
-            id="a scope that one part needs",
         ),
     ],
 )

@@ -47,11 +47,13 @@ async def refusal(sent: MailSender) -> str:
 
 
 async def test_a_mail_goes_over_tls_with_what_stops_it(server: SmtpServer, tmp_path: Path) -> None:
-    await sender(server, tmp_path).send(TO, MAIL)
-    [got], [is_encrypted] = server.got, server.encrypted
+    for _ in range(2):
+        await sender(server, tmp_path).send(TO, MAIL)
+    (got, again), (is_encrypted, _) = server.got, server.encrypted
+    assert got["Message-ID"] == again["Message-ID"]
     assert is_encrypted
     assert server.commands.index("STARTTLS") < server.commands.index("AUTH")
-    assert server.to == ["anna@example.org"]
+    assert server.to[0] == "anna@example.org"
     assert (got["From"], got["To"]) == ("stats@example.com", "anna@example.org")
     assert (got["Subject"], got["Auto-Submitted"]) == ("The week", "auto-generated")
     assert got["List-Unsubscribe-Post"] == "List-Unsubscribe=One-Click"
@@ -69,15 +71,6 @@ async def test_a_mail_goes_over_tls_with_what_stops_it(server: SmtpServer, tmp_p
     assert stop in text.get_content()
     assert f"\r\nList-Unsubscribe: <{stop}>\r\n".encode() in server.raw[0]  # unfolded
     assert "No more mails</a>" in html.get_content()
-
-
-async def test_a_mail_that_is_sent_again_has_the_same_id(
-    server: SmtpServer, tmp_path: Path
-) -> None:
-    out = sender(server, tmp_path)
-    for _ in range(2):
-        await out.send(TO, MAIL)
-    assert len({got["Message-ID"] for got in server.got}) == 1
 
 
 async def test_tls_may_come_first(tmp_path: Path) -> None:
@@ -116,7 +109,6 @@ async def test_elsewhere_a_server_has_to_have_tls(
     ("command", "answer", "why"),
     [
         ("RCPT", "450 later", "the server refused the recipient"),
-        ("MAIL", "451 later", "the server answered 451"),
         ("DATA", "554 no", "the server answered 554"),
         ("AUTH", f"535 {PASSWORD} is wrong", "the server answered 535"),
     ],

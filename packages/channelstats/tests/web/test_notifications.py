@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer, make_mocked_request
 
-from channelstats.sending.push_sender import vapid_key
+from channelstats.sending.web_push import vapid_key
 from channelstats.settings import Settings, load
 from channelstats.tables.subscriptions import Subscription
 from channelstats.web import app as dashboard

@@ -1,14 +1,6 @@
 """The commands: a module for each idea, with its arguments and what it does.
 
-    context        what a command is, what it is given, and how it is run
-    import_        import-export, import-members
-    sync           sync
-    report         report
-    serve          serve, login: the dashboard, and who logs in to it
-    demo           the dashboard over a made-up workspace
-    send           send-weekly, notify, warn, mail
-    maintain       forget, copy, rebuild-firstposts, note
-    doctor         doctor
+`context` says what a command is, what it is given, and how it is run.
 
 They are listed here; the module of a command is imported when it runs, so that `--help` is fast.
 

@@ -35,13 +35,12 @@ from channelstats.commands import DONE, NOT_DONE, WITH_PROBLEMS, ListedCommand, 
 from channelstats.credentials import Purpose, slack_token
 from channelstats.days import date_at, week_of
 from channelstats.facts import Period
-from channelstats.facts.periods import WEEK, last_complete_week
+from channelstats.facts.periods import WEEK
 from channelstats.ingest.home import OtherWorkspace
 from channelstats.ingest.runs import Event, OnEvent
 from channelstats.lookup import NotFound
 from channelstats.progress import ProgressBar, progress_bar, show
 from channelstats.render.words import plural, printable
-from channelstats.sending.sender import Sender
 from channelstats.settings import OptionGroup, SettingError, Settings, add_flags, load
 from channelstats.slack.archive import ArchiveRefused
 from channelstats.slack.export import Problem
@@ -92,18 +91,18 @@ class CommandContext(msgspec.Struct):
     def today(self) -> date:
         return date_at(int(self.clock()), self.zone)
 
+    def week_of(self, day: date) -> Period:
+        return Period(week_of(day, self.settings.first_weekday), WEEK, self.zone)
+
+    @property
     def week(self) -> Period | None:
         """The week of `--week`; None where it is not given."""
-        day: date | None = self.arguments.week
-        if day is None:
-            return None
-        return Period(week_of(day, self.settings.first_weekday), WEEK, self.zone)
+        return self.arguments.week and self.week_of(self.arguments.week)
 
     @property
     def last_week(self) -> Period:
         """The last week that is over."""
-        first = last_complete_week(self.today, self.settings.first_weekday)
-        return Period(first, WEEK, self.zone)
+        return self.week_of(self.today - timedelta(WEEK))
 
     # ── messages for the operator ────────────────────────────────────────────────────────────────
 
@@ -237,23 +236,18 @@ class CommandContext(msgspec.Struct):
 
         :raises SettingError: there is no token, or it cannot be used
         """
-        token = token or slack_token(purpose, self.settings, self.environment)
-        kind, clock, sleep = self.settings.app_kind, self.monotonic, self.sleep
         # Here, since slack_sdk and aiohttp take a third of the start of a command.
         from channelstats.slack.client import SlackClient  # noqa: PLC0415
 
         async with SlackClient(
-            token=token,
-            kind=kind,
+            token=token or slack_token(purpose, self.settings, self.environment),
+            kind=self.settings.app_kind,
             base_url=self.settings.slack_api,
-            clock=clock,
-            sleep=sleep,
+            clock=self.monotonic,
+            sleep=self.sleep,
             say=self.say,
         ) as client:
             yield WebApi(client)
-
-    def sender(self, api: WebApi, tables: Tables) -> Sender:
-        return Sender(api, tables.sent, clock=self.clock)
 
 
 # ── commands ─────────────────────────────────────────────────────────────────────────────────────
@@ -271,6 +265,15 @@ def flag(name: str, about: str) -> methodcaller:
 
 def date_argument(name: str, about: str, **details: str) -> methodcaller:
     return argument(name, type=_parse_date, metavar="DATE", help=about, **details)
+
+
+def number_argument(name: str, about: str, most: int, **details: int | str) -> methodcaller:
+    def parse(text: str) -> int:
+        if not (text.isascii() and text.isdecimal() and 1 <= int(text[:9]) <= most):
+            raise argparse.ArgumentTypeError(f"expected a number from 1 to {most:,}")
+        return int(text)
+
+    return argument(name, type=parse, metavar="N", help=about, **details)
 
 
 def _parse_date(text: str) -> date:

@@ -20,18 +20,25 @@ from typing import Final
 
 import msgspec
 
-from channelstats.commands.context import CommandContext, Failure, argument, command, flag, many
+from channelstats.commands.context import (
+    CommandContext,
+    Failure,
+    argument,
+    command,
+    flag,
+    many,
+    number_argument,
+)
 from channelstats.commands.import_ import import_archive
 from channelstats.commands.serve import SignalHandler, check_port, serve_dashboard
 from channelstats.demo.workspace import Size, last_day_before, write_export
 from channelstats.ingest.export_import import ImportOptions
 from channelstats.progress import show
-from channelstats.settings import OptionGroup, Settings
+from channelstats.settings import OptionGroup
 
 KEPT: Final = "demo.json"
 """In a data folder: that it is a demo's, and which one. Without it nothing is written there."""
 
-_USUAL: Final = msgspec.structs.asdict(Size())
 _MOST: Final = msgspec.structs.asdict(Size(20_000, 2_000, 5_000_000, 3_660))
 BROWSER: Final = "channelstats-browser"
 """The thread that opens one."""
@@ -50,14 +57,10 @@ class DemoPlan(msgspec.Struct, frozen=True):
 
 @command(
     *(
-        argument(
-            f"--{name}",
-            type=int,
-            default=usual,
-            metavar="N",
-            help=f"number of {name} [default: {usual:,}]",
+        number_argument(
+            f"--{name}", f"number of {name} [default: {usual:,}]", _MOST[name], default=usual
         )
-        for name, usual in _USUAL.items()
+        for name, usual in msgspec.structs.asdict(Size()).items()
     ),
     argument(
         "--seed", type=int, default=1, metavar="N", help="each makes another one [default: 1]"
@@ -67,48 +70,37 @@ class DemoPlan(msgspec.Struct, frozen=True):
     groups=(OptionGroup.COUNTING, OptionGroup.DASHBOARD),
 )
 async def demo(context: CommandContext) -> int:
-    requested, export = _requested(context), context.arguments.export
-    if export is not None:
-        _write(context, requested, export)
-        context.say(f"{export}: {many(requested.size.messages, 'made-up message')}")
+    arguments, settings = context.arguments, context.settings
+    if arguments.store is not None:
+        context.wrong_usage("--store: a demo is kept in a folder; name one with --data")
+    size = Size(**{name: getattr(arguments, name) for name in _MOST})
+    today = datetime.fromtimestamp(context.clock(), UTC).date()
+    requested = DemoPlan(size, arguments.seed, last_day_before(today))
+    if arguments.export is not None:
+        _write(context, requested, arguments.export)
+        context.say(f"{arguments.export}: {many(size.messages, 'made-up message')}")
         return context.exit_code
     with _folder(context) as folder:
-        own = msgspec.structs.replace(context, settings=_settings(context, folder))
+        # Those given, but for what belongs to a real workspace.
+        own_settings = dataclasses.replace(
+            settings,
+            data=str(folder),
+            store="",
+            prefix="channelstats",
+            slack_name="",
+            exclude_channels=frozenset(),
+            exclude_users=frozenset(),
+            retention_days=0,
+            port=0 if arguments.port is None else settings.port,
+        )
+        own = msgspec.structs.replace(context, settings=own_settings)
         await check_port(own.settings)
         await _make(own, requested)
-        is_kept = context.arguments.data is not None
-        second = signal.SIG_DFL if is_kept else _removing(folder)
+        second = signal.SIG_DFL if arguments.data is not None else _removing(folder)
         await serve_dashboard(
             own, lambda url: _open_browser(context, url), second=second, is_made_up=True
         )
     return context.exit_code
-
-
-def _requested(context: CommandContext) -> DemoPlan:
-    """What is asked for."""
-    numbers = {name: getattr(context.arguments, name) for name in _MOST}
-    for name, most in _MOST.items():
-        if not 1 <= numbers[name] <= most:
-            context.wrong_usage(f"--{name}: expected a number from 1 to {most:,}")
-    if context.arguments.store is not None:
-        context.wrong_usage("--store: a demo is kept in a folder; name one with --data")
-    last_day = last_day_before(datetime.fromtimestamp(context.clock(), UTC).date())
-    return DemoPlan(Size(**numbers), context.arguments.seed, last_day)
-
-
-def _settings(context: CommandContext, folder: Path) -> Settings:
-    """Those given, but for what belongs to a real workspace; any free port unless one is named."""
-    return dataclasses.replace(
-        context.settings,
-        data=str(folder),
-        store="",
-        prefix="channelstats",
-        slack_name="",
-        exclude_channels=frozenset(),
-        exclude_users=frozenset(),
-        retention_days=0,
-        port=context.settings.port if context.arguments.port is not None else 0,
-    )
 
 
 @contextmanager
@@ -133,40 +125,31 @@ def _removing(folder: Path) -> SignalHandler:
 
 
 async def _make(context: CommandContext, requested: DemoPlan) -> None:
-    """Have the workspace in the folder, unless it is there."""
-    folder = context.settings.folder
-    plan = _begun(context.settings, requested)
+    """Have the workspace in the folder; one that was begun is completed as it was planned.
+
+    :raises Failure: the folder holds something else
+    """
+    folder, kept, plan = context.settings.folder, context.settings.folder / KEPT, requested
+    try:
+        plan = msgspec.json.decode(kept.read_bytes(), type=DemoPlan)
+    except FileNotFoundError:
+        if context.settings.file.exists():
+            raise Failure(f"{folder}: not a demo's; name another folder") from None
+    except msgspec.MsgspecError as error:
+        raise Failure(f"{kept}: {error}") from None
+    if (plan.size, plan.seed) != (requested.size, requested.seed):
+        raise Failure(f"{folder}: holds another demo; remove it or name another folder")
     if plan.is_whole:
         return
     folder.mkdir(0o700, parents=True, exist_ok=True)
-    (folder / KEPT).write_bytes(msgspec.json.encode(plan))
+    kept.write_bytes(msgspec.json.encode(plan))
     export = folder / "export.zip"
     try:
         _write(context, plan, export)
-        options = ImportOptions(include_private=True)
-        await import_archive(context, export, options)
+        await import_archive(context, export, ImportOptions(include_private=True))
     finally:
         export.unlink(missing_ok=True)
-    finished = msgspec.structs.replace(plan, is_whole=True)
-    (folder / KEPT).write_bytes(msgspec.json.encode(finished))
-
-
-def _begun(settings: Settings, requested: DemoPlan) -> DemoPlan:
-    """What the folder holds, or what is wanted where it holds nothing.
-
-    :raises Failure: it holds something else
-    """
-    try:
-        begun = msgspec.json.decode((settings.folder / KEPT).read_bytes(), type=DemoPlan)
-    except FileNotFoundError:
-        if settings.file.exists():
-            raise Failure(f"{settings.folder}: not a demo's; name another folder") from None
-        return requested
-    except msgspec.MsgspecError as error:
-        raise Failure(f"{settings.folder / KEPT}: {error}") from None
-    if (begun.size, begun.seed) != (requested.size, requested.seed):
-        raise Failure(f"{settings.folder}: holds another demo; remove it or name another folder")
-    return begun
+    kept.write_bytes(msgspec.json.encode(msgspec.structs.replace(plan, is_whole=True)))
 
 
 def _write(context: CommandContext, plan: DemoPlan, path: Path) -> None:

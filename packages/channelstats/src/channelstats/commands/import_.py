@@ -4,7 +4,6 @@ Rule: what cannot be used is named, a line each, and the rest is taken in.
 """
 
 import asyncio
-from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Final
@@ -24,7 +23,6 @@ from channelstats.ingest.export_import import (
     UNLISTED_FLAG,
     ExportImport,
     ImportOptions,
-    ImportResult,
 )
 from channelstats.settings import OptionGroup
 from channelstats.slack.export import Export
@@ -79,7 +77,10 @@ async def import_archive(context: CommandContext, path: Path, options: ImportOpt
     :raises OtherWorkspace: what is stored is of another one
     """
     with closing(Export.open(path)) as export:
-        _check_workspace(export, options.workspace)
+        if options.workspace and options.workspace not in export.workspaces:
+            names = ", ".join(export.workspaces)
+            single = "this is the export of one workspace, of no Enterprise Grid"
+            raise Failure(f"--workspace: {f'expected one of {names}' if names else single}")
         async with context.open_for_import() as tables:
             with context.following("reading the lists", "B") as on_event:
                 result = await ExportImport(
@@ -106,30 +107,16 @@ async def import_archive(context: CommandContext, path: Path, options: ImportOpt
                 files = many(export.comments, "canvas or list")
                 context.say(f"left out: the comments on {files}")
             if export.workspaces:
-                context.say(_workspaces_text(export.workspaces, options.workspace, result))
+                every = f"all of its workspaces ({', '.join(export.workspaces)})"
+                elsewhere = many(result.elsewhere, "channel")
+                alone = (
+                    f"{options.workspace} alone; {elsewhere} of other workspaces or shared left out"
+                )
+                read = alone if options.workspace else f"{every}; --workspace NAME imports one"
+                context.say(f"Enterprise Grid: {read}")
 
 
-def _check_workspace(export: Export, workspace: str) -> None:
-    """:raises Failure: the export has no such workspace"""
-    if not workspace or workspace in export.workspaces:
-        return
-    if export.workspaces:
-        raise Failure(f"--workspace: expected one of {', '.join(export.workspaces)}")
-    raise Failure("--workspace: this is the export of one workspace, of no Enterprise Grid")
-
-
-def _workspaces_text(every: Sequence[str], chosen: str, result: ImportResult) -> str:
-    """What was imported of an Enterprise Grid."""
-    if not chosen:
-        names = ", ".join(every)
-        return f"Enterprise Grid: all of its workspaces ({names}); --workspace NAME imports one"
-    elsewhere = many(result.elsewhere, "channel")
-    return f"Enterprise Grid: {chosen} alone; {elsewhere} of other workspaces or shared left out"
-
-
-@command(
-    argument("path", type=Path, metavar="CSV", help="the list, as Slack exports it"),
-)
+@command(argument("path", type=Path, metavar="CSV", help="the list, as Slack exports it"))
 async def import_members(context: CommandContext) -> int:
     path = context.arguments.path
     try:

@@ -2,7 +2,6 @@
 
 import signal
 import sys
-from collections.abc import AsyncGenerator
 from dataclasses import replace
 from typing import Final
 
@@ -45,14 +44,13 @@ async def forget(context: CommandContext) -> int:
         name = user and (user.real_name or user.display_name or user.user_name)
         who = f"{name} ({uid})" if name else uid
         if arguments.dry_run:
-            counted = forget_person(tables, uid, dry_run=True)
-            done = await _follow(context, counted, "{:,} would be removed, {:,} changed")
-            print(f"{who}: {_summary(done, 'would be ')}")
+            would = "would be "
+            print(f"{who}: {_summary(await _forget(context, tables, uid, would), would)}")
             return context.exit_code
         if not arguments.yes and not _is_confirmed(f"Remove everything about {who}?"):
             raise Failure("nothing was removed")
         async with tables.writing(context.clock):
-            done = await _follow(context, forget_person(tables, uid), "{:,} removed, {:,} changed")
+            done = await _forget(context, tables, uid)
     await context.wipe()
     context.say(
         f"forgotten: {_summary(done)}; stored reports removed. "
@@ -72,13 +70,11 @@ async def _user_id(tables: Tables, name: str) -> str:
         raise
 
 
-async def _follow(
-    context: CommandContext, run: AsyncGenerator[Forgotten, None], what: str
-) -> Forgotten:
+async def _forget(context: CommandContext, tables: Tables, uid: str, would: str = "") -> Forgotten:
     done = Forgotten()
     with context.progress_bar("reading", " messages") as bar:
-        async for done in run:
-            show(bar, done.read, what=what.format(done.deleted, done.changed))
+        async for done in forget_person(tables, uid, dry_run=bool(would)):
+            show(bar, done.read, what=_summary(done, would))
     return done
 
 
@@ -103,11 +99,7 @@ def _is_confirmed(question: str) -> bool:
 
 @command(
     argument("to", metavar="DEST", help="a new data folder, or the URL of an empty store"),
-    argument(
-        "--anonymize",
-        action="store_true",
-        help="other names and IDs of people and channels, and no links",
-    ),
+    flag("--anonymize", "other names and IDs of people and channels, and no links"),
     groups=(OptionGroup.PRIVACY,),
 )
 async def copy(context: CommandContext) -> int:
@@ -158,9 +150,7 @@ async def _copy_all(context: CommandContext, source: Tables, target: Tables) -> 
     return rows // 2  # each is read on both sides
 
 
-@command(
-    groups=(OptionGroup.COUNTING,),
-)
+@command(groups=(OptionGroup.COUNTING,))
 async def rebuild_firstposts(context: CommandContext) -> int:
     async with context.tables() as tables, tables.writing(context.clock):
         await rebuild(tables, context.settings.counting)

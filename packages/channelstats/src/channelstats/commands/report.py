@@ -2,14 +2,11 @@
 Slack with --send.
 """
 
-import argparse
 import html
 import sys
 from datetime import date, timedelta
 from pathlib import Path
-from typing import Any, Final
-
-import msgspec
+from typing import Final
 
 from channelstats import lookup
 from channelstats.commands.context import (
@@ -19,55 +16,38 @@ from channelstats.commands.context import (
     command,
     date_argument,
     flag,
+    number_argument,
 )
 from channelstats.credentials import Purpose
 from channelstats.days import DAY, date_at, minute_text
 from channelstats.facts import Period
-from channelstats.facts.periods import WEEK, Now
-from channelstats.facts.reading import history_of
+from channelstats.facts.periods import WEEK
 from channelstats.identifiers import is_user_id
 from channelstats.pages.model import ChoiceError
-from channelstats.pages.reports import ReportData, ReportKind, ReportRequest, load_report_data
+from channelstats.pages.reports import ReportData, ReportKind, ReportRequest
 from channelstats.pages.stored_document import document_of
 from channelstats.render.names import Directory, load
 from channelstats.render.reports import Files, Form, json_of_report, render
 from channelstats.render.slack import content_of
-from channelstats.sending.sender import Attachment, SendJob, SendState
-from channelstats.sending.targets import destination_of, usual_destination
+from channelstats.sending.announcing import newest_week
+from channelstats.sending.sender import Attachment, Sender, SendState
+from channelstats.sending.targets import (
+    destination_of,
+    report_data,
+    report_request,
+    usual_destination,
+)
 from channelstats.settings import OptionGroup
 from channelstats.slack.errors import SlackError
 from channelstats.tables import Tables
 from channelstats.tables.exclusion import resolve_channels, resolve_people
-from channelstats.tables.sent_reports import SentKey
+from channelstats.tables.sent_reports import Sent, SentKey
 
 _OF_MANY_FILES: Final = (Form.CSV, Form.PARQUET)
 _PERIOD_FLAGS: Final = ("week", "first", "last", "days")
 _SENDING_FLAGS: Final = ("destination", "attach", "again", "dry_run")
 _LONGEST_PERIOD: Final = 3660
 """Days."""
-
-
-class ReportInput(msgspec.Struct, frozen=True):
-    """What a report is rendered from."""
-
-    request: ReportRequest
-    data: ReportData
-    directory: Directory
-
-    def render(self, form: Form) -> Files:
-        return render(self.request, self.data, self.directory, form)
-
-
-class _Document(msgspec.Struct):
-    """What is wanted of a document here."""
-
-    statistics: dict[str, Any]
-
-
-def _parse_days(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and 1 <= int(text) <= _LONGEST_PERIOD):
-        raise argparse.ArgumentTypeError(f"expected a number of days from 1 to {_LONGEST_PERIOD}")
-    return int(text)
 
 
 @command(
@@ -83,11 +63,8 @@ def _parse_days(text: str) -> int:
     date_argument("--week", "the week of this date [default: the last week]"),
     date_argument("--from", "first day, without --week", dest="first"),
     date_argument("--to", "last day, included", dest="last"),
-    argument(
-        "--days",
-        type=_parse_days,
-        metavar="NUMBER",
-        help="number of days, up to yesterday unless --from or --to is given",
+    number_argument(
+        "--days", "number of days, up to yesterday unless --from or --to is given", _LONGEST_PERIOD
     ),
     argument(
         "--format",
@@ -126,50 +103,47 @@ async def report(context: CommandContext) -> int:
         settings = context.settings
         if not (arguments.send or any(getattr(arguments, name) for name in _PERIOD_FLAGS)):
             period = await _newest_period(context, tables, period)
-        request = ReportRequest(
-            kind,
-            subject,
-            settings.optin_channel,
-            settings.help_channel,
-            settings.dashboard_url,
-        )
-        files, messages, made = dict[Form, Files](), 0, None
+        request = report_request(settings, kind, subject)
+        files, data = dict[Form, Files](), None
         if Form.JSON in forms and settings.min_group == 1:
             # It is stored, and then no message is read for it.
             document = await document_of(
                 tables, period, settings.options, clock=context.clock, refresh=arguments.regen
             )
-            messages = msgspec.json.decode(document, type=_Document).statistics["messages"]
             files[Form.JSON] = {"": json_of_report(document, request)}
-        if arguments.send or not files.keys() >= set(forms):
-            made = await _input(context, tables, request, period)
-            messages = made.data.now.messages.height
+        directory = await load(tables, settings.slack_name)
+        if arguments.send or files.keys() != set(forms):
+            data = await report_data(
+                tables, settings, period, context.clock, refresh=arguments.regen
+            )
             try:
-                files |= {form: made.render(form) for form in forms if form not in files}
+                files |= {
+                    form: render(request, data, directory, form)
+                    for form in forms
+                    if form not in files
+                }
             except ChoiceError as error:
                 raise Failure(f"{arguments.name}: {error}") from None
-        await _say_what_is_missing(context, tables, period, messages)
+        await _say_what_is_missing(context, tables, period)
         for form in forms:
             _write(context, out, f"{request.name}.{form}", files[form])
-        if arguments.send and made is not None:
-            await _send(context, tables, made, destination)
+        if arguments.send and data is not None:
+            await _send(context, tables, request, data, directory, destination)
     return context.exit_code
 
 
 def _period(context: CommandContext) -> Period:
     """The days that are asked for; by default the last complete week."""
     arguments = context.arguments
-    first: date | None = arguments.first
-    last: date | None = arguments.last
-    days: int | None = arguments.days
+    first, last, days = arguments.first, arguments.last, arguments.days
     if arguments.week and (first or last or days):
         context.wrong_usage("--week is a whole week: give it without --from, --to and --days")
     if first and last and days:
         context.wrong_usage("two of --from, --to and --days are enough")
     if first and last and last < first:
         context.wrong_usage(f"--to {last} is before --from {first}")
-    if week := context.week():
-        return week
+    if context.week:
+        return context.week
     if not (first or last or days):
         return context.last_week
     length = (last - first).days + 1 if first and last else days or WEEK
@@ -194,42 +168,23 @@ async def _subject(context: CommandContext, tables: Tables, kind: ReportKind) ->
     return subject
 
 
-async def _input(
-    context: CommandContext, tables: Tables, request: ReportRequest, period: Period
-) -> ReportInput:
-    settings, arguments = context.settings, context.arguments
-    data = await load_report_data(
-        tables,
-        period,
-        settings.options,
-        now=int(context.clock()),
-        smallest_group=settings.min_group,
-        refresh=arguments.regen,
-    )
-    return ReportInput(request, data, await load(tables, settings.slack_name))
-
-
 async def _newest_period(context: CommandContext, tables: Tables, usual: Period) -> Period:
     """The week that a report is on where no days are given: the last one that is over, or else the
     last one that was read whole, and then it is said.
     """
-    posts, read = await tables.first_posts.all(), await tables.configuration.last_run()
-    read = min(read, int(context.clock()))
-    history = history_of(posts, read, context.zone)
-    last = Now(context.today, history, context.settings.first_weekday).last
-    if last >= usual.last:
+    newest = await newest_week(tables, context.settings, context.clock)
+    if newest is None or newest.start >= usual.start:
         return usual
-    at = minute_text(read, context.zone)
+    at = minute_text(await tables.configuration.last_run(), context.zone)
     context.say(f"messages were read up to {at}, so this is the last whole week")
-    return Period(last - (WEEK - 1) * DAY, WEEK, context.zone)
+    return newest
 
 
-async def _say_what_is_missing(
-    context: CommandContext, tables: Tables, period: Period, messages: int
-) -> None:
+async def _say_what_is_missing(context: CommandContext, tables: Tables, period: Period) -> None:
     """Say where the report is empty, or the store does not cover all its days."""
-    if not messages:
-        newest = max(await tables.messages.days(), default="")
+    days = await tables.messages.days()
+    if not any(period.start <= date.fromisoformat(day) <= period.last for day in days):
+        newest = max(days, default="")
         flags = f"--week {newest}"
         if period.days != WEEK:
             flags = f"--days {period.days} --to {newest}"
@@ -245,65 +200,60 @@ async def _say_what_is_missing(
 
 
 def _write(context: CommandContext, out: Path | None, name: str, files: Files) -> None:
-    """Write to `out/name` and say so; without ``out`` the only file to standard output."""
-    if out is None:
-        sys.stdout.buffer.write(files[""])
-        sys.stdout.flush()
-    else:
-        _write_files(out / name, files)
-        context.say(str(out / name))
-
-
-def _write_files(path: Path, files: Files) -> None:
-    """Write a file, or a folder of them, each whole or not at all.
+    """Write a file, or a folder of them, to `out/name`, each whole or not at all, and say so;
+    without ``out`` the only file to standard output.
 
     :raises Failure: it cannot be written there
     """
+    if out is None:
+        sys.stdout.buffer.write(files[""])
+        sys.stdout.flush()
+        return
     try:
         for part, data in files.items():
-            file = path / part if part else path
+            file = out / name / part  # the one file of a format has no name of its own
             file.parent.mkdir(parents=True, exist_ok=True)
             unfinished = file.with_name(f".{file.name}.new")
             unfinished.write_bytes(data)
             unfinished.replace(file)
+    except (FileExistsError, NotADirectoryError):
+        why = "a file is in the place of a folder"
+        raise Failure(f"nothing can be written to {out}: {why}; see --out and --out-dir") from None
     except OSError as error:
-        folder = path.parent
-        if folder.is_dir():
-            why = f": {error.strerror or error}"
-        elif any(above.exists() and not above.is_dir() for above in (folder, *folder.parents)):
-            why = ", which is not a folder"
-        else:
-            why = ": no folder can be made there"
-        raise Failure(f"nothing can be written to {folder}{why}; see --out and --out-dir") from None
+        why = error.strerror or str(error)
+        raise Failure(f"nothing can be written to {out}: {why}; see --out and --out-dir") from None
+    context.say(str(out / name))
 
 
 # ── sending ──────────────────────────────────────────────────────────────────────────────────────
 
 
 async def _send(
-    context: CommandContext, tables: Tables, made: ReportInput, destination: str
+    context: CommandContext,
+    tables: Tables,
+    request: ReportRequest,
+    data: ReportData,
+    directory: Directory,
+    destination: str,
 ) -> None:
-    arguments, request, period = context.arguments, made.request, made.data.period
-    content = content_of(request, made.data, made.directory)
-    title = html.unescape(content.text)
-    attachment = None
+    arguments, period = context.arguments, data.period
+    content = content_of(request, data, directory)
+    title, what, attachment = html.unescape(content.text), "1 message", None
     if arguments.attach:
-        file = made.render(Form(arguments.attach))[""]
+        file = render(request, data, directory, Form(arguments.attach))[""]
         attachment = Attachment(f"{request.name}.{arguments.attach}", title, file)
+        what = f"1 message and {attachment.name}"
     key = SentKey(request.kind, request.subject, period.start, period.days, destination)
-    where = _destination_name(made.directory, destination)
+    where = _destination_name(directory, destination)
     if arguments.dry_run:
-        what = "1 message" if attachment is None else f"1 message and {attachment.name}"
-        row = await tables.sent.get(key)
-        before = ""
-        if row is not None and row.done:
-            before = f"; sent already on {minute_text(row.done, context.zone)}"
+        row = await tables.sent.get(key) or Sent()
+        before = f"; sent already on {minute_text(row.done, context.zone)}" if row.done else ""
         print(f"{title}: {what} to {where}{before}")
         return
     async with context.web_api(Purpose.POST) as api:
-        job = SendJob(key, content, attachment)
+        sender = Sender(api, tables.sent, clock=context.clock)
         try:
-            result = await context.sender(api, tables).send(job, again=arguments.again)
+            result = await sender.send(key, content, attachment, again=arguments.again)
         except SlackError as error:
             raise Failure(f"not sent to {where}: {error}") from None
     hint = "; --again sends it once more" if result.state is SendState.ALREADY else ""

@@ -22,22 +22,20 @@ from channelstats.commands.context import (
     flag,
 )
 from channelstats.credentials import Purpose
-from channelstats.days import minute_text, week_of
+from channelstats.days import minute_text
 from channelstats.facts import Period
-from channelstats.facts.periods import WEEK
-from channelstats.lookup import NotFound, channel_id
-from channelstats.pages.reports import load_report_data
+from channelstats.lookup import channel_id
 from channelstats.progress import show
 from channelstats.render.names import load
 from channelstats.render.slack import Content, escaped, text_block
 from channelstats.render.words import printable
 from channelstats.sending.announcing import Announcer, AnnounceResult, newest_week, subscribed
-from channelstats.sending.endpoints import MAX_SUBSCRIPTIONS
-from channelstats.sending.mail import MailSender, MailServer, mail_server, mail_subscription, reason
-from channelstats.sending.sender import SendJob, SendState
-from channelstats.sending.targets import WeeklyPlan, weekly_plan
-from channelstats.sending.week_messages import WARNED, WARNING, sure_lines
-from channelstats.sending.weekly import WeeklyRun, weekly_key
+from channelstats.sending.mail import MailSender, mail_server, mail_subscription, reason
+from channelstats.sending.sender import Sender, SendState
+from channelstats.sending.targets import WeeklyPlan, report_data, weekly_plan
+from channelstats.sending.web_push import MAX_SUBSCRIPTIONS
+from channelstats.sending.week_messages import WARNED, WARNING, sure_lines, week_report
+from channelstats.sending.weekly import WeeklyRun
 from channelstats.settings import OptionGroup, SettingError
 from channelstats.slack.errors import SlackError
 from channelstats.slack.web_api import WebApi
@@ -60,7 +58,7 @@ DESTINATIONS: Final = ("report_channel", "brief_channel", "optin_channel")
     groups=(OptionGroup.COUNTING, OptionGroup.REPORTS, OptionGroup.PRIVACY),
 )
 async def send_weekly(context: CommandContext) -> int:
-    week = context.week() or context.last_week
+    week = context.week or context.last_week
     async with context.tables(need_messages=True) as tables:
         unread = await _unread(context, tables, week)
         if context.arguments.dry_run:
@@ -95,16 +93,13 @@ async def _unread(context: CommandContext, tables: Tables, week: Period) -> str:
 
 async def _list(context: CommandContext, tables: Tables, week: Period) -> None:
     """Print what would go where, a line each."""
-    plan = await weekly_plan(tables, context.settings, None)
-    channels = await tables.channels.all()
+    plan = await weekly_plan(tables, context.settings)
     for target in plan.targets:
-        row = await tables.sent.get(weekly_key(target, week))
-        is_sent = row is not None and row.done
-        print(f"{target.words}{' (sent already)' if is_sent else ''}")
+        row = await tables.sent.get(target.key(week))
+        print(f"{target.words}{' (sent already)' if row is not None and row.done else ''}")
     if plan.links:
-        print(f"links to reports on channels to #{channels[plan.links].name}")
-    if plan.goals:
-        print(f"goals and alerts to #{channels[plan.goals].name}")
+        channel = (await tables.channels.all())[plan.links]
+        print(f"links to reports on channels to #{channel.name}")
     _complain_of(context, plan)
 
 
@@ -119,45 +114,32 @@ def _complain_of(context: CommandContext, plan: WeeklyPlan) -> None:
 async def _send(context: CommandContext, tables: Tables, week: Period, api: WebApi) -> bool:
     """Send everything; return whether it ended before all was tried."""
     settings = context.settings
-    plan = await weekly_plan(tables, settings, await _opted_in(context, tables))
+    async with context.web_api() as reader:
+        plan = await weekly_plan(tables, settings, reader)
     _complain_of(context, plan)
     if not plan.targets:
         return False
-    data = await load_report_data(
-        tables,
-        week,
-        settings.options,
-        now=int(context.clock()),
-        smallest_group=settings.min_group,
-    )
     with context.progress_bar("sending", "report") as bar:
         run = WeeklyRun(
-            context.sender(api, tables),
             api,
-            data,
-            await load(tables, settings.slack_name),
+            Sender(api, tables.sent, clock=context.clock),
+            tables,
             settings,
+            await report_data(tables, settings, week, context.clock),
+            await load(tables, settings.slack_name),
             say=context.say,
             complain=context.complain,
             show=partial(show, bar),
         )
-        return await run.run(plan, tables)
+        return await run.run(plan)
 
 
-async def _opted_in(context: CommandContext, tables: Tables) -> list[str]:
-    """Who wants a report on themselves, as Slack says now: who has left gets no more."""
-    name, members = context.settings.optin_channel, list[str]()
-    if not name:
-        return []
-    try:
-        cid = await channel_id(tables, name)
-        async with context.web_api() as api:
-            async for page in api.members(cid):
-                members += page.items
-    except (NotFound, SlackError) as error:
-        context.complain(f"user reports: who wants one is not known: {error}")
-        return []
-    return members
+# ── subscribers ──────────────────────────────────────────────────────────────────────────────────
+
+
+def _announcer(context: CommandContext, tables: Tables) -> Announcer:
+    server = mail_server(context.settings, context.environment)
+    return Announcer(tables, context.settings, clock=context.clock, mail_server=server)
 
 
 async def _tell(
@@ -177,41 +159,30 @@ async def _tell(
         context.say(str(result))
 
 
-def _announcer(context: CommandContext, tables: Tables) -> Announcer:
-    """What tells subscribers, with what this command has."""
-    settings = context.settings
-    return Announcer(
-        tables,
-        settings,
-        clock=context.clock,
-        sleep=context.sleep,
-        mail_server=mail_server(settings, context.environment),
-    )
-
-
-# ── notify ───────────────────────────────────────────────────────────────────────────────────────
-
-
 @command(
     date_argument("--week", "the week of a date; else the newest read"),
     flag("--dry-run", "say how many; send nothing"),
     groups=(OptionGroup.DASHBOARD,),
 )
 async def notify(context: CommandContext) -> int:
-    settings, clock = context.settings, context.clock
     async with context.tables() as tables:
-        week = context.week()
-        if week is None:
-            week = await newest_week(tables, settings, clock)
-        elif week.start > context.last_week.start:
+        week = context.week
+        if week is not None and week.start > context.last_week.start:
             raise Failure(f"the week of {week.start} is not over")
-        if week is None:
-            commands = "channelstats import-export and channelstats sync"
-            raise Failure(f"no whole week was read yet; see {commands}")
+        week = week or await _newest_week(context, tables)
         announcer = _announcer(context, tables)
         result = await announcer.announce(week, dry_run=context.arguments.dry_run)
     (context.complain if result.left else context.say)(f"week of {week.start}: {result}")
     return context.exit_code
+
+
+async def _newest_week(context: CommandContext, tables: Tables) -> Period:
+    """:raises Failure: there is none"""
+    week = await newest_week(tables, context.settings, context.clock)
+    if week is None:
+        commands = "channelstats import-export and channelstats sync"
+        raise Failure(f"no whole week was read yet; see {commands}")
+    return week
 
 
 # ── warn ─────────────────────────────────────────────────────────────────────────────────────────
@@ -222,7 +193,7 @@ async def notify(context: CommandContext) -> int:
     groups=(OptionGroup.COUNTING, OptionGroup.REPORTS, OptionGroup.PRIVACY),
 )
 async def warn(context: CommandContext) -> int:
-    week = Period(week_of(context.today, context.settings.first_weekday), WEEK, context.zone)
+    week = context.week_of(context.today)
     async with context.tables(need_messages=True) as tables:
         lines = await sure_lines(tables, context.settings, week)
         if context.arguments.dry_run:
@@ -240,13 +211,13 @@ async def _post_warnings(
     """Post each line in Slack, once in the week."""
     destination = await channel_id(tables, context.settings.report_channel)
     async with context.web_api(Purpose.POST) as api:
-        sender = context.sender(api, tables)
+        sender = Sender(api, tables.sent, clock=context.clock)
         for bound, line in lines.items():
             key = SentKey(WARNED, bound, week.start, week.days, destination)
             text = escaped(line)
             content = Content(f"{WARNING}: {text}", [text_block(f"*{WARNING}*\n{text}")])
             try:
-                result = await sender.send(SendJob(key, content))
+                result = await sender.send(key, content)
             except SlackError as error:
                 context.complain(f"{line}: {error}")
                 continue
@@ -271,60 +242,46 @@ async def mail(context: CommandContext) -> int:
         addresses = sorted(row.address for row in subscriptions if row.address)
         if what == "list":
             print("".join(f"{listed}\n" for listed in addresses), end="")
-        elif what == "test":
-            await _send_test(context, tables, address)
         elif what == "remove":
             if address not in addresses:
                 raise Failure(f"{address} gets no mail")
             await tables.subscriptions.remove(f"{MAILTO}{address}")
         else:
-            await _add_address(context, tables, address, len(subscriptions))
+            server = mail_server(context.settings, context.environment)
+            if server is None:
+                raise Failure("mail_server: expected a server that mail is handed to")
+            try:
+                to = mail_subscription(address)
+            except ValueError as error:
+                raise Failure(f"{address[:100]}: {error}") from None
+            if what == "test":
+                sender = MailSender(server, context.settings.folder, context.clock)
+                await _send_test(context, tables, to, sender)
+            elif len(subscriptions) >= MAX_SUBSCRIPTIONS:
+                raise Failure(f"there are {MAX_SUBSCRIPTIONS:,} subscriptions already")
+            else:
+                await _add(context, tables, to)
     return context.exit_code
 
 
-async def _send_test(context: CommandContext, tables: Tables, address: str) -> None:
+async def _send_test(
+    context: CommandContext, tables: Tables, to: Subscription, sender: MailSender
+) -> None:
     """Send the mail about the newest week to an address, whether or not it gets mail; nothing is
     noted, so it gets the next one all the same.
     """
-    settings = context.settings
-    to, server = _mail_subscription(address), _server(context)
-    week = await newest_week(tables, settings, context.clock)
-    if week is None:
-        raise Failure("no whole week was read yet, so there is no mail about one")
-    about = await _announcer(context, tables).mail_about(week)
-    sender = MailSender(server, settings.folder, context.clock)
-    subject = f"Test: {about.subject}"
+    week = await _newest_week(context, tables)
+    about = (await week_report(tables, context.settings, week, context.clock)).mail()
     try:
-        await sender.send(to, msgspec.structs.replace(about, subject=subject))
+        await sender.send(to, msgspec.structs.replace(about, subject=f"Test: {about.subject}"))
     except OSError as error:
-        raise Failure(f"{address}: not sent: {reason(error)}") from None
-    context.say(f"{address}: the mail about the week of {week.start} was handed to the server")
+        raise Failure(f"{to.address}: not sent: {reason(error)}") from None
+    context.say(f"{to.address}: the mail about the week of {week.start} was handed to the server")
 
 
-def _server(context: CommandContext) -> MailServer:
-    """:raises Failure: none is set"""
-    server = mail_server(context.settings, context.environment)
-    if server is None:
-        raise Failure("mail_server: expected a server that mail is handed to")
-    return server
-
-
-def _mail_subscription(address: str) -> Subscription:
-    """:raises Failure: it is no address"""
-    try:
-        return mail_subscription(address)
-    except ValueError as error:
-        raise Failure(f"{address[:100]}: {error}") from None
-
-
-async def _add_address(context: CommandContext, tables: Tables, address: str, there: int) -> None:
-    settings = context.settings
-    _server(context)
-    if there >= MAX_SUBSCRIPTIONS:
-        raise Failure(f"there are {MAX_SUBSCRIPTIONS:,} subscriptions already")
-    new = _mail_subscription(address)
-    week = await newest_week(tables, settings, context.clock)
-    if await tables.subscriptions.add(subscribed(new, week, int(context.clock()))):
-        context.say(f"{address} gets the mail about each week that is over from now on")
+async def _add(context: CommandContext, tables: Tables, to: Subscription) -> None:
+    new = await subscribed(to, tables, context.settings, context.clock)
+    if await tables.subscriptions.add(new):
+        context.say(f"{to.address} gets the mail about each week that is over from now on")
     else:
-        context.say(f"{address} gets mail already")
+        context.say(f"{to.address} gets mail already")

@@ -28,8 +28,7 @@ from channelstats.pages.model import Choice, ChoiceError
 from channelstats.processes import running
 from channelstats.progress import show
 from channelstats.sending.mail import mail_server
-from channelstats.settings import PREFIX, OptionGroup, Settings
-from channelstats.settings.declaration import is_loopback
+from channelstats.settings import PREFIX, OptionGroup, Settings, is_loopback
 from channelstats.slack.archive import ArchiveRefused
 from channelstats.web.app import make_app
 from channelstats.web.auth import SHORTEST_TOKEN, Authenticator, Sessions, personal_token
@@ -62,18 +61,13 @@ _SHUTDOWN_TIMEOUT: Final = 3.0
 SignalHandler: TypeAlias = Callable[[int, FrameType | None], object] | signal.Handlers
 
 
-@command(
-    groups=(OptionGroup.COUNTING, OptionGroup.DASHBOARD, OptionGroup.PRIVACY),
-)
+@command(groups=(OptionGroup.COUNTING, OptionGroup.DASHBOARD, OptionGroup.PRIVACY))
 async def serve(context: CommandContext) -> int:
     await serve_dashboard(context)
     return context.exit_code
 
 
-@command(
-    argument("name", help="who logs in: @name or ID"),
-    groups=(OptionGroup.DASHBOARD,),
-)
+@command(argument("name", help="who logs in: @name or ID"), groups=(OptionGroup.DASHBOARD,))
 async def login(context: CommandContext) -> int:
     token = _token(context)
     if token is None:
@@ -104,8 +98,11 @@ async def serve_dashboard(
             tables, settings, clock=context.clock, is_made_up=is_made_up, texts=texts
         )
         await _warm(context, service)
+        # Sessions outlive a restart where the data folder is there to keep them.
+        kept = settings.folder / SESSIONS_FILE if settings.folder.is_dir() else None
+        sessions = Sessions(token or "", context.clock, kept)
         runner = web.AppRunner(
-            make_app(service, _guard(context, token), server),
+            make_app(service, Authenticator(token, context.monotonic, sessions), server),
             access_log=None,
             shutdown_timeout=_SHUTDOWN_TIMEOUT,
             keepalive_timeout=_IDLE_TIMEOUT,
@@ -115,10 +112,11 @@ async def serve_dashboard(
         assert runner.server is not None
         front = Front(runner.server, most_connections(raise_descriptor_limit()))
         log_accept_errors_once(asyncio.get_running_loop())
-        listening: asyncio.AbstractServer | None = None
+        listening: asyncio.Server | None = None
         try:
             listening = await _listen(front, settings)
-            url = f"http://{_url_host(settings.host)}:{_port_of(listening)}/"
+            port = listening.sockets[0].getsockname()[1]  # the system's choice for port 0
+            url = f"http://{_url_host(settings.host)}:{port}/"
             if token is not None:
                 _show_login(context, url, token)
             _on_signal(stop, second)
@@ -178,9 +176,7 @@ async def check_port(settings: Settings) -> None:
         (await _listen(asyncio.Protocol, settings)).close()
 
 
-async def _listen(
-    front: Callable[[], asyncio.Protocol], settings: Settings
-) -> asyncio.AbstractServer:
+async def _listen(front: Callable[[], asyncio.Protocol], settings: Settings) -> asyncio.Server:
     host, port = settings.host, settings.port
     try:
         return await listen(front, host, port)
@@ -192,25 +188,11 @@ async def _listen(
         raise Failure(f"{host}:{port}: {error.strerror or error}") from None
 
 
-def _port_of(listening: asyncio.AbstractServer) -> int:
-    """The port, which the system chose if none was given."""
-    port: int = listening.sockets[0].getsockname()[1]  # type: ignore[attr-defined]
-    return port
-
-
 def _url_host(host: str) -> str:
     """The host of a URL that leads to the dashboard on this machine."""
     if host in ALL_ADDRESSES:
         return "127.0.0.1"
     return f"[{host}]" if ":" in host else host
-
-
-def _guard(context: CommandContext, token: str | None) -> Authenticator:
-    """Who may look; sessions outlive a restart where the data folder is there to keep them."""
-    folder = context.settings.folder
-    path = folder / SESSIONS_FILE if folder.is_dir() else None
-    sessions = Sessions(token or "", context.clock, path)
-    return Authenticator(token, context.monotonic, sessions)
 
 
 def _texts(settings: Settings) -> MessageTexts | None:
@@ -238,11 +220,7 @@ def _token(context: CommandContext) -> str | None:
         return token
     if is_loopback(context.settings.host):
         return None
-    return _stored_token(context.settings.folder / TOKEN_FILE)
-
-
-def _stored_token(path: Path) -> str:
-    """The token in the data folder, which is made when there is none."""
+    path = context.settings.folder / TOKEN_FILE
     read_or_create(path, f"{token_urlsafe(_TOKEN_BYTES)}\n".encode)
     token = read_token_file(path)
     if len(token) < SHORTEST_TOKEN:

@@ -4,12 +4,11 @@ Rule: a report is sent once, whole, in one thread, and nobody is notified of a w
 happens on the way. What was sent is recorded in the store, so that another run, on another machine,
 knows.
 
-    targets        which report goes where
-    sender         one report: its lease, its parts, what went wrong
+    targets        which report goes where, and what it is made of
     weekly         every report of a week, and the message on goals and alerts
+    sender         one report: its lease, its parts, what went wrong
     announcing     notifies subscribers of a new week, and of goals that are sure to be missed
     week_messages  what they are told
     mail           one mail, handed to the operator's server
-    push_sender    one message to one push service, signed and encrypted
-    endpoints      what a browser gives, and where messages may be sent to
+    web_push       what a browser gives, where messages may be sent to, and sending one
 """

@@ -23,20 +23,15 @@ import msgspec
 from channelstats.days import date_at
 from channelstats.facts import Period
 from channelstats.facts.periods import WEEK, last_complete_week
-from channelstats.pages.goals import Measured
-from channelstats.pages.reports import ReportData, load_report_data
-from channelstats.render.names import load
 from channelstats.render.words import plural
 from channelstats.sending.mail import Mail, MailSender, MailServer, reason
-from channelstats.sending.push_sender import DEFAULT_CONTACT, PushSender, vapid_key
+from channelstats.sending.web_push import DEFAULT_CONTACT, push_sender, vapid_key
 from channelstats.sending.week_messages import (
     WARNED,
     WeekMessage,
-    digest_mail,
-    measured_week,
-    message_of,
     warning_mail,
     warning_message,
+    week_report,
 )
 from channelstats.settings import Settings
 from channelstats.slack.rate_limits import Sleep
@@ -74,10 +69,13 @@ async def newest_week(tables: Tables, settings: Settings, clock: Clock) -> Perio
     return complete_week(read, clock(), tables.zone, settings.first_weekday)
 
 
-def subscribed(new: Subscription, week: Period | None, now: int) -> Subscription:
-    """A subscription that is made now, when ``week`` is the newest complete one."""
+async def subscribed(
+    new: Subscription, tables: Tables, settings: Settings, clock: Clock
+) -> Subscription:
+    """A subscription that is made now: the newest complete week is known to it."""
+    week = await newest_week(tables, settings, clock)
     start = "" if week is None else week.start.isoformat()
-    return msgspec.structs.replace(new, created_at=now, announced=start)
+    return msgspec.structs.replace(new, created_at=int(clock()), announced=start)
 
 
 class AnnounceResult(msgspec.Struct):
@@ -152,28 +150,20 @@ class Announcer:
             result.remarks.append(after)
         if len(done) == len(subscriptions):
             return result
-        data = await self._report_data(week)
-        goals, alerts = await measured_week(self._tables, self._settings, week)
-        message = await asyncio.to_thread(message_of, data, goals, alerts)
+        report = await week_report(self._tables, self._settings, week, self._clock)
+        message = await asyncio.to_thread(report.message)
         if message is None:
             return AnnounceResult(remarks=["as there were no messages in this week"])
         if dry_run:
             result.notified = len(subscriptions) - len(done)
             return result
-        mail = cache(await self._mail_maker(data, goals, alerts))
-        start = week.start.isoformat()
+        mail, columns = cache(report.mail), {"announced": week.start.isoformat()}
 
         def notice_for(to: Subscription) -> Notice | None:
-            notice = Notice(to, TOPIC, message, mail, {"announced": start})
+            notice = Notice(to, TOPIC, message, mail, columns)
             return notice if to.waits_for(week.start) else None
 
         return await self._send_all(notice_for, result)
-
-    async def mail_about(self, week: Period) -> Mail:
-        """The mail about a week, as everybody gets it."""
-        data = await self._report_data(week)
-        goals, alerts = await measured_week(self._tables, self._settings, week)
-        return await asyncio.to_thread(await self._mail_maker(data, goals, alerts))
 
     async def warn(self, week: Period, lines: Mapping[str, str]) -> AnnounceResult:
         """Tell everybody those of the lines, as `sure_lines` has them, that they were not told.
@@ -193,18 +183,6 @@ class Announcer:
             return Notice(to, topic, message, mail, columns)
 
         return await self._send_all(notice_for, result) if lines else result
-
-    async def _report_data(self, week: Period) -> ReportData:
-        settings, now = self._settings, int(self._clock())
-        return await load_report_data(
-            self._tables, week, settings.options, now=now, smallest_group=settings.min_group
-        )
-
-    async def _mail_maker(
-        self, data: ReportData, goals: list[Measured], alerts: list[Measured]
-    ) -> Callable[[], Mail]:
-        names = await load(self._tables, self._settings.slack_name)
-        return partial(digest_mail, data, names, goals, alerts, self._settings.help_channel)
 
     # ── sending ──────────────────────────────────────────────────────────────────────────────────
 
@@ -238,11 +216,10 @@ class Announcer:
             question = "is this the dashboard's data folder?"
             result.remarks.append(f"{foreign:,} with another key: {question}")
         contact = settings.push_contact or DEFAULT_CONTACT
-        async with PushSender.open(key, contact, self._clock, settings.push_hosts) as sender:
+        async with push_sender(key, contact, self._clock, settings.push_hosts) as push:
 
             async def send(notice: Notice) -> int:
-                message = msgspec.json.encode(notice.message)
-                return await sender.send(notice.to, message, notice.topic)
+                return await push(notice.to, msgspec.json.encode(notice.message), notice.topic)
 
             await self._send_each(reachable, send, PUSHES_AT_ONCE, lease, result)
 

@@ -29,8 +29,7 @@ from urllib.parse import unquote, urlencode, urlsplit
 import msgspec
 
 from channelstats.credentials import mail_password, read_or_create
-from channelstats.settings import SettingError, Settings
-from channelstats.settings.declaration import is_loopback
+from channelstats.settings import SettingError, Settings, is_loopback
 from channelstats.tables.subscriptions import MAILTO, Subscription, id_of
 from keytables import Clock
 
@@ -149,11 +148,13 @@ class MailSender:
 
         :raises OSError: it was not taken, see `reason`
         """
-        await asyncio.to_thread(self._send, self._message(to, mail))
+        message = self._message(to, mail)
 
-    def _send(self, message: EmailMessage) -> None:
-        with logged_in(self._server) as session:
-            session.send_message(message)
+        def hand_over() -> None:
+            with logged_in(self._server) as session:
+                session.send_message(message)
+
+        await asyncio.to_thread(hand_over)
 
     def _message(self, to: Subscription, mail: Mail) -> EmailMessage:
         server, key = self._server, id_of(to.endpoint)

@@ -27,14 +27,6 @@ class Attachment(msgspec.Struct, frozen=True):
     data: bytes
 
 
-class SendJob(msgspec.Struct, frozen=True):
-    """A report, and where it goes."""
-
-    key: SentKey
-    content: Content
-    attachment: Attachment | None = None
-
-
 class SendState(StrEnum):
     SENT = "sent"
     ALREADY = "sent already"
@@ -42,17 +34,15 @@ class SendState(StrEnum):
 
 
 class SendResult(msgspec.Struct, frozen=True):
-    """``channel`` and ``ts`` are those of the message, where it is known."""
+    """``row`` is where the message is, and when it was done; empty while another run sends it."""
 
     state: SendState
-    channel: str = ""
-    ts: str = ""
-    at: int = 0
+    row: Sent = Sent()
 
     def text(self, zone: ZoneInfo) -> str:
         """sent; sent already on 2024-03-17 08:00."""
         if self.state is SendState.ALREADY:
-            return f"{self.state} on {minute_text(self.at, zone)}"
+            return f"{self.state} on {minute_text(self.row.done, zone)}"
         return str(self.state)
 
 
@@ -62,49 +52,55 @@ class Sender:
     def __init__(self, api: WebApi, sent: SentReports, *, clock: Clock) -> None:
         self._api, self._sent, self._clock = api, sent, clock
 
-    async def send(self, job: SendJob, *, again: bool = False) -> SendResult:
+    async def send(
+        self,
+        key: SentKey,
+        content: Content,
+        attachment: Attachment | None = None,
+        *,
+        again: bool = False,
+    ) -> SendResult:
         """Send a report, unless it was sent already; ``again``: whether or not it was.
 
         :raises SlackError: it could not be posted, or not its file; another call goes on with that
         :raises Unavailable: the lease could not be renewed, or what was posted not be noted
         """
-        lease = self._sent.lease(job.key, self._clock)
+        lease = self._sent.lease(key, self._clock)
         if not await lease.acquire(None if again else NOT_DONE):
-            row = await self._sent.get(job.key)
+            row = await self._sent.get(key)
             if row is not None and row.done and not again:
-                return SendResult(SendState.ALREADY, row.channel, row.ts, row.done)
+                return SendResult(SendState.ALREADY, row)
             return SendResult(SendState.BUSY)
         try:
             async with lease:
-                row = (None if again else await self._sent.get(job.key)) or Sent()
-                row = await self._posted(job, row, lease)
+                row = (None if again else await self._sent.get(key)) or Sent()
+                if not row.ts:
+                    row = await self._note(await self._post(key, content, lease), lease)
+                if attachment is not None:
+                    thread, file = Posted(row.channel, row.ts), attachment
+                    await self._api.upload(
+                        thread, file.name, file.title, file.data, before=lease.confirm
+                    )
+                done = int(self._clock())
+                row = await self._note(msgspec.structs.replace(row, done=done), lease)
         except LeaseLost:
             if await lease.release():  # nobody else has it
                 raise Unavailable("the store could not be written for too long") from None
             return SendResult(SendState.BUSY)
-        return SendResult(SendState.SENT, row.channel, row.ts, row.done)
+        return SendResult(SendState.SENT, row)
 
-    async def _posted(self, job: SendJob, row: Sent, lease: Lease) -> Sent:
-        """The row once all is there of what is not in ``row``.
+    async def _post(self, key: SentKey, content: Content, lease: Lease) -> Sent:
+        """:raises LeaseLost: another run has taken over"""
+        try:
+            posted = await self._api.post(key.destination, content.message, before=lease.confirm)
+        except NoAnswer as error:
+            raise NoAnswer(
+                error.method, f"{error.reason}; if the message is there, do not send it again"
+            ) from None
+        return Sent(posted.channel, posted.ts)
 
-        :raises LeaseLost: another run has taken over
-        """
-        if not row.ts:
-            try:
-                posted = await self._api.post(
-                    job.key.destination, job.content.message, before=lease.confirm
-                )
-            except NoAnswer as error:
-                raise NoAnswer(
-                    error.method, f"{error.reason}; if the message is there, do not send it again"
-                ) from None
-            row = await self._noted(Sent(posted.channel, posted.ts), lease)
-        if (file := job.attachment) is not None:
-            thread = Posted(row.channel, row.ts)
-            await self._api.upload(thread, file.name, file.title, file.data, before=lease.confirm)
-        return await self._noted(msgspec.structs.replace(row, done=int(self._clock())), lease)
-
-    async def _noted(self, row: Sent, lease: Lease) -> Sent:
+    async def _note(self, row: Sent, lease: Lease) -> Sent:
+        """:raises LeaseLost: another run has taken over"""
         if not await lease.renew(columns_of(row)):
             raise LeaseLost
         return row

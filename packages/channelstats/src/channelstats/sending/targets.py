@@ -1,44 +1,76 @@
-"""Which report goes where.
+"""Which report goes where, and what it is made of.
 
 Rule: nothing is guessed. The report on a channel X goes to its stats channel, `X-stats`, or to the
 destination that is given; an unknown name is an error that says what to do.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Final
 
 import msgspec
 
+from channelstats.facts import Period
 from channelstats.identifiers import is_channel_id, is_user_id
 from channelstats.lookup import NotFound, channel_id, user_id
-from channelstats.pages.reports import ReportKind
+from channelstats.pages.reports import ReportData, ReportKind, ReportRequest, load_report_data
 from channelstats.settings import Settings
+from channelstats.slack.errors import SlackError
+from channelstats.slack.web_api import WebApi
 from channelstats.tables import Tables
 from channelstats.tables.directory import Channel, User
 from channelstats.tables.exclusion import resolve_channels, resolve_people
+from channelstats.tables.sent_reports import SentKey
+from keytables import Clock
 
 SUFFIX: Final = "-stats"
 
 
-class Target(msgspec.Struct, frozen=True):
-    """A report, by IDs, and in words."""
+GOALS: Final = "goals"
+"""The kind of the message on goals and alerts, beside those of `ReportKind`."""
 
-    kind: ReportKind
+
+class Target(msgspec.Struct, frozen=True):
+    """What is sent, by IDs, and in words."""
+
+    kind: str
     subject: str
     destination: str
     words: str
 
+    def key(self, week: Period) -> SentKey:
+        return SentKey(self.kind, self.subject, week.start, week.days, self.destination)
+
 
 class WeeklyPlan(msgspec.Struct, frozen=True):
     """``problems`` are what cannot be sent, and why; ``links`` is the channel that links to channel
-    reports go to, and ``goals`` that of the message on goals and alerts, if there is one.
+    reports go to.
     """
 
     targets: tuple[Target, ...]
     problems: tuple[str, ...] = ()
     links: str = ""
-    goals: str = ""
+
+
+def report_request(settings: Settings, kind: ReportKind, subject: str) -> ReportRequest:
+    """A report with the notes and links that the settings give it."""
+    return ReportRequest(
+        kind, subject, settings.optin_channel, settings.help_channel, settings.dashboard_url
+    )
+
+
+async def report_data(
+    tables: Tables, settings: Settings, period: Period, clock: Clock, *, refresh: bool = False
+) -> ReportData:
+    """What reports on a period are made of, as the settings count."""
+    return await load_report_data(
+        tables,
+        period,
+        settings.options,
+        now=int(clock()),
+        smallest_group=settings.min_group,
+        refresh=refresh,
+    )
 
 
 async def destination_of(tables: Tables, name: str) -> str:
@@ -63,16 +95,10 @@ async def usual_destination(
     if kind is ReportKind.CHANNEL:
         channels = await tables.channels.all()
         return _stats_channel(_by_name(channels), channels[subject]).slack_cid
-    name = settings.report_channel if kind is ReportKind.GLOBAL else settings.brief_channel
-    if not name:
-        option = "report_channel" if kind is ReportKind.GLOBAL else "brief_channel"
+    option = "report_channel" if kind is ReportKind.GLOBAL else "brief_channel"
+    if not (name := getattr(settings, option)):
         raise NotFound(f"where to? Give --destination, or set {option}")
     return await channel_id(tables, name)
-
-
-def stats_channel_name(name: str) -> str:
-    """The name of the channel that reports on a channel go to."""
-    return f"{name}{SUFFIX}"
 
 
 def _stats_channel(by_name: Mapping[str, Channel], channel: Channel) -> Channel:
@@ -80,7 +106,7 @@ def _stats_channel(by_name: Mapping[str, Channel], channel: Channel) -> Channel:
 
     :raises NotFound: there is no such channel
     """
-    name = stats_channel_name(channel.friendly_name)
+    name = f"{channel.friendly_name}{SUFFIX}"
     stats = by_name.get(name)
     if stats is None:
         raise NotFound(
@@ -105,11 +131,10 @@ def _by_name(channels: Mapping[str, Channel]) -> dict[str, Channel]:
 # ── every week ───────────────────────────────────────────────────────────────────────────────────
 
 
-async def weekly_plan(
-    tables: Tables, settings: Settings, opted_in: Iterable[str] | None = ()
-) -> WeeklyPlan:
-    """Everything that goes out every week. ``opted_in`` are the IDs of those who want a report on
-    themselves; None: those who were in the channel for it when it was read last.
+async def weekly_plan(tables: Tables, settings: Settings, api: WebApi | None = None) -> WeeklyPlan:
+    """Everything that goes out every week. People get a report on themselves who are in the channel
+    for it now, as ``api`` says: who has left gets no more. Without it, who was when it was read
+    last.
     """
     channels, users = await tables.channels.all(), await tables.users.all()
     problems: list[str] = []
@@ -118,20 +143,20 @@ async def weekly_plan(
         (ReportKind.GLOBAL, settings.report_channel),
         (ReportKind.BRIEF, settings.brief_channel),
     ):
-        if name and (cid := await _known(tables, name, f"{kind} report", problems)):
+        if cid := await _known(tables, name, f"{kind} report", problems):
             targets.append(Target(kind, "", cid, f"{kind} report to #{channels[cid].name}"))
-    goals = next((target.destination for target in targets if target.kind is ReportKind.GLOBAL), "")
-    if not (settings.goals or settings.alerts):
-        goals = ""
     excluded = resolve_channels(settings.exclude_channels, channels)
     targets += _of_channels(channels, excluded)
-    links = settings.channel_stats and await _known(
-        tables, settings.channel_stats, "links to channel reports", problems
-    )
-    if opted_in is None:
-        opted_in = await _members(tables, settings, problems)
-    targets += _of_users(users, set(opted_in) - resolve_people(settings.exclude_users, users))
-    return WeeklyPlan(tuple(targets), tuple(problems), links, goals)
+    links = await _known(tables, settings.channel_stats, "links to channel reports", problems)
+    opted_in = set(await _members(tables, settings, api, problems))
+    targets += _of_users(users, opted_in - resolve_people(settings.exclude_users, users))
+    if settings.goals or settings.alerts:
+        targets += [
+            Target(GOALS, "", target.destination, f"goals and alerts to {target.words.split()[-1]}")
+            for target in targets
+            if target.kind is ReportKind.GLOBAL
+        ]
+    return WeeklyPlan(tuple(targets), tuple(problems), links)
 
 
 def _of_channels(channels: Mapping[str, Channel], excluded: frozenset[str]) -> Iterator[Target]:
@@ -155,17 +180,24 @@ def _of_users(users: Mapping[str, User], opted_in: set[str]) -> Iterator[Target]
 
 
 async def _known(tables: Tables, name: str, what: str, problems: list[str]) -> str:
-    """The ID of a channel that is set; "" and a problem where there is none."""
+    """The ID of a channel; "" where none is set, or with a problem where there is none."""
     try:
-        return await channel_id(tables, name)
+        return await channel_id(tables, name) if name else ""
     except NotFound as error:
         problems.append(f"{what}: {error}")
         return ""
 
 
-async def _members(tables: Tables, settings: Settings, problems: list[str]) -> list[str]:
-    """Who was in the channel for user reports when it was read last."""
-    if not settings.optin_channel:
-        return []
+async def _members(
+    tables: Tables, settings: Settings, api: WebApi | None, problems: list[str]
+) -> list[str]:
+    """Who is in the channel for user reports."""
     cid = await _known(tables, settings.optin_channel, "user reports", problems)
-    return (await tables.bulk.get(cid) or "").split(",") if cid else []
+    if api is None:
+        return (await tables.bulk.get(cid) or "").split(",") if cid else []
+    try:
+        pages = [page async for page in api.members(cid)] if cid else []
+    except SlackError as error:
+        problems.append(f"user reports: who wants one is not known: {error}")
+        return []
+    return [uid for page in pages for uid in page.items]

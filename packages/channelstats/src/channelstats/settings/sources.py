@@ -12,8 +12,14 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, cast
 
-from channelstats.settings.declaration import PREFIX, Option, OptionGroup, SettingError, Source
-from channelstats.settings.options import OPTIONS, Settings
+from channelstats.settings.options import (
+    OPTIONS,
+    PREFIX,
+    Option,
+    OptionGroup,
+    SettingError,
+    Settings,
+)
 
 TOML_FILE: Final = "channelstats.toml"
 """Read from the data folder when no other file is named."""
@@ -59,24 +65,24 @@ def load(flags: Mapping[str, str | None], environ: Mapping[str, str]) -> Setting
 
     :raises SettingError: an unreadable file, an unknown option, a value that cannot be used
     """
-    stronger: dict[str, tuple[str, Source]] = {}
+    stronger: dict[str, tuple[str, str]] = {}
     for option in OPTIONS:
-        for kind, place, text in (
-            ("environment", option.variable, environ.get(option.variable)),
-            ("flag", option.flag, flags.get(option.name)),
+        for place, text in (
+            (option.variable, environ.get(option.variable)),
+            (option.flag, flags.get(option.name)),
         ):
             if text is not None:
-                stronger[option.name] = text, Source(kind, place)
+                stronger[option.name] = text, place
     folder = Path(stronger["data"][0] if "data" in stronger else Settings().data).expanduser()
     named = flags.get("config") or environ.get(CONFIG_VARIABLE)
     path = Path(named).expanduser() if named else folder / TOML_FILE
     texts = {**_from_file(path, must_exist=bool(named)), **stronger}
     if environ.get(LOCAL_VARIABLE) == "True" and not texts.get("store", ("",))[0]:
-        texts["store"] = LOCAL_STORE, Source("environment", LOCAL_VARIABLE)
+        texts["store"] = LOCAL_STORE, LOCAL_VARIABLE
     values = {name: _parse(_BY_NAME[name], *text) for name, text in texts.items()}
-    sources = {name: source for name, (_, source) in texts.items()}
+    places = {name: place for name, (_, place) in texts.items()}
     # Every value comes from the parser of its own field.
-    return Settings(sources=sources, **cast(dict[str, Any], values))
+    return Settings(places=places, **cast(dict[str, Any], values))
 
 
 def nearest(name: str) -> str:
@@ -98,8 +104,8 @@ def add_flags(parser: argparse.ArgumentParser, groups: Collection[OptionGroup]) 
                 target.add_argument(option.flag, metavar=option.value_type.metavar, help=about)
 
 
-def _from_file(path: Path, *, must_exist: bool) -> dict[str, tuple[str, Source]]:
-    """The text of each option in the file, and where it stands."""
+def _from_file(path: Path, *, must_exist: bool) -> dict[str, tuple[str, str]]:
+    """The text of each option in the file, and where it is: PATH:LINE."""
     try:
         text = path.read_text("utf-8-sig")
         document = tomllib.loads(text)
@@ -118,12 +124,12 @@ def _from_file(path: Path, *, must_exist: bool) -> dict[str, tuple[str, Source]]
         raise SettingError(f"{path}:{line}: not TOML: {what[:1].lower()}{what[1:]}") from None
     texts = {}
     for name, value in document.items():
-        source = Source("file", f"{path}:{_line_of(name, text)}")
+        place = f"{path}:{_line_of(name, text)}"
         if name not in _BY_NAME:
             quoted = f" {name!r}" if _HARMLESS.fullmatch(name) else ""
             meant = f"; did you mean {near!r}?" if (near := nearest(name)) else ""
-            raise SettingError(f"{source.place}: unknown setting{quoted}{meant}")
-        texts[name] = _text_of(_BY_NAME[name], value, source), source
+            raise SettingError(f"{place}: unknown setting{quoted}{meant}")
+        texts[name] = _text_of(_BY_NAME[name], value, place), place
     return texts
 
 
@@ -134,7 +140,7 @@ def _line_of(name: str, text: str) -> int:
     return next((number for number, line in lines if begin.match(line)), 1)
 
 
-def _text_of(option: Option, value: object, source: Source) -> str:
+def _text_of(option: Option, value: object, place: str) -> str:
     """A value of the file as a flag would have it."""
     if isinstance(value, str | int):
         return str(value)
@@ -143,14 +149,16 @@ def _text_of(option: Option, value: object, source: Source) -> str:
         if isinstance(value, list) and all(isinstance(member, str) for member in value):
             return ",".join(value)
         expected = "an array of texts"
-    raise SettingError(f"{source.of(option.name)}: expected {expected}")
+    raise SettingError(f"{place}: {option.name}: expected {expected}")
 
 
-def _parse(option: Option, text: str, source: Source) -> object:
+def _parse(option: Option, text: str, place: str) -> object:
     try:
         return option.value(text)
     except ValueError as error:
+        is_named = place in (option.flag, option.variable)
+        about = place if is_named else f"{place}: {option.name}"
         value_type = option.value_type
         why = str(error) if value_type.explains else f"expected {value_type.expected}"
         # The ValueError may quote the text, so it must not be chained.
-        raise SettingError(f"{source.of(option.name)}: {why}") from None
+        raise SettingError(f"{about}: {why}") from None

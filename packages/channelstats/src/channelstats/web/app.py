@@ -54,11 +54,16 @@ from channelstats.pages.overview import CHARTS
 from channelstats.pages.queue import queued_messages
 from channelstats.processes import running
 from channelstats.render.data import csv_of, json_of
-from channelstats.sending.announcing import Announcer, newest_week, subscribed
-from channelstats.sending.endpoints import MAX_SUBSCRIPTIONS, endpoint_of, subscription_of
+from channelstats.sending.announcing import Announcer, subscribed
 from channelstats.sending.mail import STOP_PATH, MailServer, is_signed, stop_secret
-from channelstats.sending.push_sender import VapidKey, vapid_key
-from channelstats.settings.declaration import is_loopback
+from channelstats.sending.web_push import (
+    MAX_SUBSCRIPTIONS,
+    VapidKey,
+    endpoint_of,
+    subscription_of,
+    vapid_key,
+)
+from channelstats.settings import is_loopback
 from channelstats.web.auth import COOKIE as SESSION
 from channelstats.web.auth import (
     Authenticator,
@@ -247,8 +252,7 @@ class Dashboard:
         if not is_known and len(await subscriptions.all()) >= MAX_SUBSCRIPTIONS:
             reason = f"there are {MAX_SUBSCRIPTIONS:,} subscriptions already"
             raise web.HTTPServiceUnavailable(reason=reason)
-        week = await newest_week(service.tables, service.settings, service.clock)
-        new = subscribed(given, week, int(service.clock()))
+        new = await subscribed(given, service.tables, service.settings, service.clock)
         new = msgspec.structs.replace(new, vapid=await self._public_key())
         status = HTTPStatus.CREATED if await subscriptions.add(new) else HTTPStatus.OK
         return web.json_response({"subscribed": True}, status=status)

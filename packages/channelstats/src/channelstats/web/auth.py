@@ -36,7 +36,7 @@ from aiohttp import hdrs, web
 
 from channelstats.credentials import replace_file
 from channelstats.identifiers import is_user_id
-from channelstats.settings.declaration import is_loopback
+from channelstats.settings import is_loopback
 from channelstats.web.pages import login_page, message_page
 from keytables import Clock
 

@@ -152,9 +152,7 @@ def log_accept_errors_once(loop: asyncio.AbstractEventLoop) -> None:
     loop.set_exception_handler(handle)
 
 
-async def listen(
-    front: Callable[[], asyncio.Protocol], host: str, port: int
-) -> asyncio.AbstractServer:
+async def listen(front: Callable[[], asyncio.Protocol], host: str, port: int) -> asyncio.Server:
     """Accept connections. Raises OSError."""
     loop = asyncio.get_running_loop()
     return await loop.create_server(front, host, port, backlog=128)

@@ -73,18 +73,20 @@ async function subscribe() {
   unsubscribeButton.focus();
 }
 
-/** Nothing sent with the key of today arrives at a subscription that was made with another one. */
-async function subscribeWith(registration) {
+/** Subscribe, or keep the subscription that there is, unless it was made with another key. */
+async function subscribeWith({ pushManager }) {
   const { key } = await ask("/notifications/key");
-  const old = await currentOf(registration);
-  if (old && isMadeWith(old, key)) return tell("POST", old);
-  if (old) await drop(old);
   const options = { userVisibleOnly: true, applicationServerKey: key };
-  const subscription = await inTime(registration.pushManager.subscribe(options));
+  const old = await inTime(pushManager.getSubscription());
+  const subscription = await inTime(pushManager.subscribe(options).catch(async (error) => {
+    if (error.name !== "InvalidStateError") throw error;
+    await drop(old);
+    return pushManager.subscribe(options);
+  }));
   try {
-    return await tell("POST", subscription);
+    await tell("POST", subscription);
   } catch (error) {
-    await subscription.unsubscribe();
+    if (subscription.endpoint !== old?.endpoint) await subscription.unsubscribe();
     throw error;
   }
 }
@@ -119,11 +121,6 @@ async function ask(path, options) {
   const content = await answer.json().catch(() => null);
   if (answer.ok) return content;
   throw new Error(`The dashboard refused this (${answer.status}): ${content?.error ?? "no reason"}.`);
-}
-
-function isMadeWith({ options }, key) {
-  const text = btoa(String.fromCharCode(...new Uint8Array(options?.applicationServerKey ?? [])));
-  return text.replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "") === key;
 }
 
 /** What a browser answers, or an error when it takes too long or has no push service. */
