@@ -96,6 +96,42 @@ def test_who_talked_on_with_somebody_else_answers_nothing() -> None:
     assert outcome(asked, 4) == "maybe"
 
 
+def test_who_goes_on_with_a_talk_of_others_may_not_have_answered() -> None:
+    painting = "B+0: the red paint is dry", "C+2: but not the green one"
+    dries = "B+5: it dries within one day when nobody opens the window here"
+    assert outcome(of_lines(*painting, "A+4: How do I open the door?", dries), 3) == "maybe"
+    assert outcome(of_lines(*painting, "A+20: How do I open the door?", "B+21" + dries[3:]), 3) == (
+        "answered"
+    ), "the talk was over"
+
+
+def test_who_wrote_last_before_a_question_answers_it_unless_it_is_put_to_all() -> None:
+    painting = "C+0: the green paint is wet", "B+2: but not the red one"
+    dries = "B+5: it dries within one day when nobody opens the window here"
+    assert outcome(of_lines(*painting, "A+4: Which one do I take?", dries), 3) == "answered"
+    assert outcome(of_lines(*painting, "A+4: hello, which one do I take?", dries), 3) == "maybe"
+
+
+def test_in_a_busy_channel_the_asker_may_be_named_after_many_messages() -> None:
+    others = [
+        f"{'CD'[number % 2]}+{number}: the paint of wall {number} is dry" for number in range(40)
+    ]
+    named = "B+50: <@A> with the key"
+    assert outcome(of_lines(ASKED, *others, named)) == "answered"
+    assert outcome(of_lines(ASKED, *others)) != "answered"
+
+
+def test_thanks_that_end_a_talk_with_who_named_the_asker_need_no_message_between() -> None:
+    talk = "B+0: <@A> it is the blue one", "A+1: so with this key, from both sides of the door?"
+    assert outcome(of_lines(*talk, "A+4: great, thanks"), 2) == "answered"
+    assert outcome(of_lines(talk[1], "A+4: great, thanks")) == "open", "nobody spoke to them"
+
+
+def test_whom_the_asker_names_later_may_answer_something_else() -> None:
+    later = "A+5: <@C> have a nice day", "B+20: Where is the cat?", "C+25: on the roof"
+    assert outcome(of_lines(ASKED, *later)) == "open"
+
+
 def test_a_question_back_by_name_is_part_of_a_talk() -> None:
     talk = of_lines(ASKED, "C+60: the cat is on the roof again", "B+90: <@A> Which door is it?")
     assert outcome(talk, 3) == "aside"
@@ -109,6 +145,14 @@ def test_a_question_back_and_a_remark_are_part_of_a_talk() -> None:
         == "aside"
     )
     assert outcome("B+0: really?") == "open", "nobody talked before"
+
+
+def test_a_short_question_into_a_talk_is_part_of_it_unless_put_to_all_or_about_the_asker() -> None:
+    talk = "B+0: the red paint is dry"
+    assert outcome(of_lines(talk, "A+2: which wall is it on?"), 2) == "aside"
+    assert outcome(of_lines(talk, "A+2: where can I leave my bike?"), 2) == "open"
+    assert outcome(of_lines(talk, "A+2: can anybody open the door?"), 2) == "open"
+    assert outcome(of_lines(talk, "A+15: which wall is it on?"), 2) == "open", "the talk was over"
 
 
 def test_where_questions_are_answered_in_threads_the_next_message_says_nothing() -> None:

@@ -3,11 +3,11 @@
 import pytest
 
 from channelstats.days import Calendar
-from channelstats.ingest.questions import asks
+from channelstats.ingest.questions import asks, signs
 from channelstats.ingest.rows import Origin, latest, row_of
 from channelstats.slack.objects import SlackMessage
 from channelstats.tables.columns import frame_of
-from channelstats.tables.message_row import MessageRow, item_of
+from channelstats.tables.message_row import MessageRow, Sign, item_of
 from channelstats.tables.message_row import row_of as row_of_item
 from support.channelstats.house import UTC
 
@@ -32,6 +32,7 @@ from support.channelstats.house import UTC
         "who can edit this page?",
         "Who has the key?\nEDIT: I mean the other one",
         "a -> b, right?",
+        "is this the key ? <https://example.org/key>",
     ],
 )
 def test_a_question_is_known_by_its_mark_or_how_it_begins(text: str) -> None:
@@ -66,6 +67,25 @@ def test_a_question_is_known_by_its_mark_or_how_it_begins(text: str) -> None:
 )
 def test_what_only_looks_like_one_is_none(text: str) -> None:
     assert not asks(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "has_it"),
+    [
+        ("where can I park?", True),
+        ("it is in my bag", True),
+        ("¿puedo entrar?", True),
+        ("which door is it?", False),
+        ("can you show me the key?", False),
+    ],
+)
+def test_who_speaks_of_themself_is_known_by_a_word(text: str, has_it: bool) -> None:
+    assert (signs(text) & Sign.OWN != 0) == has_it
+
+
+def test_what_was_found_is_settled_and_what_others_got_is_not() -> None:
+    assert signs("got it, it was in my bag") & Sign.SETTLED
+    assert not signs("yes, I got that letter too") & Sign.SETTLED
 
 
 def test_of_a_question_a_flag_is_kept_and_no_text() -> None:

@@ -7,13 +7,15 @@ nobody is named. So a question is followed through the messages of its channel o
               night, or said yes or no; whom the asker had named wrote; the asker talked on with who
               wrote next, thanked, or said that it works; somebody replied in the thread of what the
               asker wrote just before or after
-    aside     it is part of a talk: a question back to somebody who asked, or `really?`
-    maybe     somebody wrote next, but late or not as one answers; or asked back and got no answer
+    aside     it is part of a talk: a short one into what others talk of that speaks neither to all
+              nor of the asker, as a question back does, or `really?`
+    maybe     somebody wrote next, but late, not as one answers, or while talking with others; or
+              asked back and got no answer
     open      nobody did any of that
 
 Rule: that somebody wrote next means nothing where it begins something new, or names others, or
-comes after the asker has asked something else; and less from who was talking with somebody else. In
-a channel where questions are answered in threads it means nothing, unless the asker talked on.
+comes after the asker has asked something else. In a channel where questions are answered in threads
+it means nothing, unless the asker talked on.
 """
 
 from typing import Final, NamedTuple
@@ -36,8 +38,12 @@ FOLLOWED: Final = 3 * _DAY
 BEFORE: Final = _DAY
 """How much is needed of the talk before a question."""
 
-_AHEAD, _BEHIND = 24, 8
+_AHEAD: Final = 24
 """Messages after a question, and before it, that are looked at."""
+_FAR: Final = 100
+"""Messages after a question that are looked at for the name of the asker: in a busy channel many
+talk of something else before somebody answers.
+"""
 
 _SOON: Final = 30 * _MINUTE
 _FASTEST, _SLOWEST = 15 * _MINUTE, 3 * _HOUR
@@ -54,6 +60,8 @@ _BRIEF: Final = 6
 """Words of what is taken for an answer however it begins, at most."""
 _AT_ONCE: Final = 10 * _MINUTE
 """Between what belongs to one talk."""
+_RUNNING: Final = 5 * _MINUTE
+"""How long somebody who wrote is likely to go on with the same talk."""
 _SHORT: Final = 12
 """Words of a question back, at most."""
 
@@ -103,12 +111,14 @@ def outcomes(messages: pl.DataFrame, talk: Talk) -> pl.DataFrame:
     asked = some.select("at").hstack(
         talk.messages[some["at"].to_list()].rename({"slack_uid": "asker", "ts": "asked_at"})
     )
-    ahead = _steps(asked, talk, range(1, _AHEAD + 1)).filter(pl.col("gap") <= FOLLOWED)
+    far = _steps(asked, talk, range(1, _FAR + 1)).filter(pl.col("gap") <= FOLLOWED)
+    ahead = far.filter(pl.col("step") <= _AHEAD)
     behind = _steps(asked, talk, range(-_AHEAD, 0)).filter(pl.col("gap") >= -BEFORE)
     followed = (
         asked.join(talk.channels, on="slack_cid")
         .join(_after(ahead, _talking(behind)), on="at", how="left")
         .join(_before(behind), on="at", how="left")
+        .join(_named(far), on="at", how="left")
         .join(_addressed(ahead, behind), on="at", how="left")
         .join(_answered_beside(ahead, behind, talk), on="at", how="left")
     )
@@ -127,6 +137,7 @@ def _outcome() -> pl.Expr:
     answered = (
         pl.col("named")
         | pl.col("thanked")
+        | (pl.col("thanked_at_once") & pl.col("spoken_to"))
         | pl.col("settled")
         | pl.col("agreed")
         | pl.col("beside")
@@ -134,12 +145,12 @@ def _outcome() -> pl.Expr:
         | talked_on
         | (is_next & pl.col("next_replies") & (pause <= pl.max_horizontal(soon, slow)))
     )
-    words = pl.col("word_count")
+    words, in_talk = pl.col("word_count"), pl.col("in_talk")
     names_nobody = pl.col("mentions").is_null()
-    is_back = pl.col("others_asked") & (words <= _SHORT) & names_nobody & ~_has(Sign.TO_ALL)
-    is_remark = pl.col("in_talk") & ((words <= 3) | _has(Sign.WANTS_YES | Sign.LAUGHS))
+    is_back = in_talk & (words <= _SHORT) & names_nobody & ~_has(Sign.TO_ALL | Sign.OWN)
+    is_remark = in_talk & ((words <= 3) | _has(Sign.WANTS_YES | Sign.LAUGHS))
     in_time = pl.when("next_replies").then(_LATE * soon).otherwise(soon)
-    maybe = (is_next & (pause <= in_time)) | pl.col("next_back")
+    maybe = (is_next & (pause <= in_time)) | pl.col("next_back") | pl.col("named_back")
     return (
         pl.when(answered)
         .then(pl.lit("answered"))
@@ -161,11 +172,12 @@ _is_put_to: Final = pl.col("put_to").list.contains(pl.col("slack_uid")).fill_nul
 
 def _steps(asked: pl.DataFrame, talk: Talk, steps: range) -> pl.DataFrame:
     """A row for each of the messages so many steps after questions, in the same channel: who wrote
-    it, whether the asker did, the `gap` since the question; whom the question is `put_to`.
+    it, whether the asker did, the `gap` since the question; whom the question is `put_to`, and
+    whether `to_all`.
     """
-    rows = asked.select("at", "asker", "asked_at", cid="slack_cid", put_to="mentions").with_columns(
-        step=pl.lit(list(steps))
-    )
+    rows = asked.select(
+        "at", "asker", "asked_at", cid="slack_cid", put_to="mentions", to_all=_has(Sign.TO_ALL)
+    ).with_columns(step=pl.lit(list(steps)))
     rows = rows.explode("step").with_columns(there=pl.col("at") + pl.col("step"))
     rows = rows.filter(pl.col("there").is_between(0, talk.messages.height - 1))
     around = rows.hstack(talk.messages[rows["there"].to_list()])
@@ -178,11 +190,14 @@ def _steps(asked: pl.DataFrame, talk: Talk, steps: range) -> pl.DataFrame:
 
 
 def _talking(behind: pl.DataFrame) -> pl.DataFrame:
-    """Who talked with somebody else just before a question, and may go on with that."""
-    others = behind.filter(~pl.col("by_asker"), pl.col("gap") >= -_SOON)
-    people = others.select("at", "slack_uid").unique()
-    several = people.filter(pl.len().over("at") > 1)
-    return several.with_columns(was_talking=True)
+    """Who talked with somebody else just before a question, and may go on with that. Who wrote
+    last before it did not: it may be put to them, but where it is put to all.
+    """
+    others = behind.filter(~pl.col("by_asker"), pl.col("gap") >= -_RUNNING).sort("at", "step")
+    people = others.group_by("at", "slack_uid").agg(pl.max("step"), pl.first("to_all"))
+    is_last = pl.col("step") == pl.col("step").max().over("at")
+    talking = people.filter(pl.len().over("at") > 1, ~is_last | pl.col("to_all"))
+    return talking.select("at", "slack_uid", was_talking=True)
 
 
 def _after(ahead: pl.DataFrame, talking: pl.DataFrame) -> pl.DataFrame:
@@ -208,53 +223,61 @@ def _after(ahead: pl.DataFrame, talking: pl.DataFrame) -> pl.DataFrame:
     soon = pl.col("since_first") <= _HOUR
     # Before somebody else asks something, to whom it may be said.
     before_asked = pl.col("step").filter(by_other & pl.col("question")).min().fill_null(_AHEAD + 1)
-    # Or the asker something new.
     is_brief = pl.col("word_count") <= _BRIEF
-    own_new = pl.col("by_asker") & pl.col("question") & ~is_brief & (pl.col("gap") > _SOON)
-    before_new = pl.col("step").filter(own_new).min().over("at").fill_null(_AHEAD + 1)
-    is_first &= pl.col("step") < before_new
+    is_first &= _before_new()
     agrees = by_other & _has(Sign.AGREES) & (pl.col("gap") <= _SAME_DAY)
-    talking_on = pl.col("was_talking")
-    names = by_other & pl.col("names_asker") & (pl.col("step") < before_new)
+    talking_on = pl.col("was_talking") & (pl.col("gap") <= _RUNNING)
     states_settled = _has(Sign.SETTLED) & ~pl.col("question")
     return ahead.group_by("at").agg(
-        named=(names & ~pl.col("question")).any(),
         agreed=(
             agrees & ~elsewhere & (pl.col("step") < before_asked) & (is_first | ~talking_on)
         ).any(),
         talked_on=(own_after & soon & ~_has(Sign.TO_ALL)).any(),
         thanked=(own_after & _has(Sign.THANKS) & (pl.col("gap") <= _DAY)).any(),
+        thanked_at_once=(
+            pl.col("by_asker") & _has(Sign.THANKS) & (pl.col("gap") <= _RUNNING)
+        ).any(),
         settled=(pl.col("by_asker") & states_settled).any(),
         next_pause=pl.col("pause").filter(is_first).first(),
         next_elsewhere=elsewhere.filter(is_first).any(),
-        next_replies=(
-            is_first & (_has(Sign.REPLIES | Sign.AGREES) | (is_brief & ~talking_on))
-        ).any(),
+        next_replies=(is_first & ~talking_on & (_has(Sign.REPLIES | Sign.AGREES) | is_brief)).any(),
         next_new=begins.filter(is_first).any(),
-        next_back=(
-            (is_back & is_first & (pl.col("pause") <= _AT_ONCE)) | (names & pl.col("question"))
-        ).any(),
+        next_back=(is_back & is_first & (pl.col("pause") <= _AT_ONCE)).any(),
+    )
+
+
+def _before_new() -> pl.Expr:
+    """Whether a message after a question comes before the asker asks something new."""
+    is_long = pl.col("word_count") > _BRIEF
+    own_new = pl.col("by_asker") & pl.col("question") & is_long & (pl.col("gap") > _SOON)
+    return pl.col("step") < pl.col("step").filter(own_new).min().over("at").fill_null(_FAR + 1)
+
+
+def _named(far: pl.DataFrame) -> pl.DataFrame:
+    """Questions whose asker somebody named, and whether only to ask something back."""
+    names = far.filter(~pl.col("by_asker") & pl.col("names_asker") & _before_new())
+    return names.group_by("at").agg(
+        named=(~pl.col("question")).any(), named_back=pl.col("question").any()
     )
 
 
 def _before(behind: pl.DataFrame) -> pl.DataFrame:
-    """Whether others talked just before a question, and asked something."""
+    """Whether others talked just before a question, asked something of the asker, or named them."""
     by_other = ~pl.col("by_asker")
     recent = by_other & (pl.col("gap") >= -_AT_ONCE)
-    lately = (pl.col("gap") >= -_SOON) & (pl.col("step") >= -_BEHIND)
     asked = by_other & pl.col("question")
     return behind.group_by("at").agg(
-        others_asked=(asked & lately).any() & recent.any(),
         in_talk=recent.any(),
         to_asker=(asked & _is_put_to).any(),
+        spoken_to=(by_other & pl.col("names_asker") & (pl.col("gap") >= -_SOON)).any(),
     )
 
 
 def _addressed(ahead: pl.DataFrame, behind: pl.DataFrame) -> pl.DataFrame:
-    """Questions after which somebody wrote, within a day, whom the asker had named in them or in
-    what was said beside them.
+    """Questions after which somebody wrote, within a day, whom the asker had named in them or
+    shortly before.
     """
-    own = pl.concat([ahead, behind]).filter("by_asker", pl.col("gap").abs() <= _SOON)
+    own = behind.filter("by_asker", pl.col("gap") >= -_SOON)
     named = own.select("at", "mentions").explode("mentions").drop_nulls()
     named = named.select("at", slack_uid="mentions").unique()
     elsewhere = pl.col("names_any") & ~pl.col("names_asker")

@@ -19,8 +19,8 @@ _NO_WORD: Final = "/<&="
 """Signs of addresses and programs: a mark behind one ends no word."""
 _WORD_END: Final = re.compile(r"""$|[\s!*_~)"'.:\u00bb\u201d\u2019]""")
 _SPACES: Final = (" ", "\u00a0", "\u202f")
-_APART: Final = re.compile(r"\s*(?:$|\n)|\s+[^\W\d_a-z]")
-"""What follows a mark that stands apart: the end of the line, or a new sentence."""
+_APART: Final = re.compile(r"\s*(?:$|\n)|\s+(?:[^\W\d_a-z]|<http)")
+"""What follows a mark that stands apart: the end of the line, a new sentence, or a link."""
 
 _OPENERS: Final = {
     "en": "anyone know|anybody know|does any|do any|can any|can some|could any|could some|has any"
@@ -180,6 +180,7 @@ _ANYWHERE: Final = (
     (_SETTLED_SIGN, _WORDS["settled"]),
     (_REPLIES, _WORDS["replies"]),
     (int(Sign.LAUGHS), _WORDS["laughs"]),
+    (int(Sign.OWN), _WORDS["own"]),
 )
 _FIRST: Final = (
     (_TO_ALL, _WORDS["to_all_first"]),
@@ -190,7 +191,7 @@ _WANTS_YES: Final = int(Sign.WANTS_YES)
 _SOMEWHERE: Final = frozenset[str]().union(*(words for _, words in _ANYWHERE))
 _FOUND_WORDS: Final = frozenset({"figured", "found", "got", "mind", "trick"})
 _FOUND_OUT: Final = re.compile(
-    r"\b(?:figured (?:it |this |that )?out|found it|got (?:it|this|that)|never mind"
+    r"\b(?:figured (?:it |this |that )?out|found it|got it|never mind"
     r"|did the trick)\b"
 )
 _NAMED_FIRST: Final = re.compile(r"\W*\w+\W+<@")
@@ -210,7 +211,7 @@ def signs(text: str) -> int:
     for sign, some in _FIRST:
         if first in some:
             flags |= sign
-    if first in _WORDS["speaker_first"] and not _WORDS["replies_first"].isdisjoint(words[1:3]):
+    if first in _WORDS["own"] and not _WORDS["replies_first"].isdisjoint(words[1:3]):
         flags |= _REPLIES
     if flags & _TO_ALL and _NAMED_FIRST.match(lower):  # `hi <@U1>`
         flags &= ~_TO_ALL

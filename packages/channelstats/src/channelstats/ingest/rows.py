@@ -45,7 +45,7 @@ from channelstats.tables.message_row import (
     extension,
 )
 
-ROWS_VERSION: Final = 3
+ROWS_VERSION: Final = 4
 """Goes up with each change of what rows are made of: the same export is then read again."""
 
 # ── users and channels ───────────────────────────────────────────────────────────────────────────

@@ -142,6 +142,8 @@ class Sign(IntFlag):
     REPLIES = 32
     """It begins as an answer does, or speaks to somebody: `it`, `because`, `you`."""
     LAUGHS = 64
+    OWN = 128
+    """It speaks of who writes: `I`, `my`. A question back to somebody seldom does."""
 
 
 class MessageRow(msgspec.Struct, gc=False, array_like=True):
