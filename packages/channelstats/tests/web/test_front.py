@@ -27,7 +27,7 @@ async def served(most: int, patience: float = 60.0) -> AsyncIterator[tuple[Front
     door = Front(server, most, patience)
     listening = await listen(door, "127.0.0.1", 0)
     try:
-        yield door, listening.sockets[0].getsockname()[1]  # type: ignore[attr-defined]
+        yield door, listening.sockets[0].getsockname()[1]
     finally:
         listening.close()
         door.close()
