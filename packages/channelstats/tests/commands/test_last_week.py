@@ -53,6 +53,8 @@ def test_an_export_taken_on_monday_has_all_of_the_week_before(
     assert called("import-export", str(team(tmp_path, written)), now=now) == DONE
     capfd.readouterr()
     assert last_week(capfd) == ("2026-11-15", 5)
+    assert called("report", "global", now=now) == DONE
+    assert capfd.readouterr().err == ""
     flags = ["--report-channel", "dev", "--dry-run"]
     assert called("send-weekly", *flags, now=now) == DONE
     assert capfd.readouterr().err == ""

@@ -8,8 +8,14 @@ import pytest
 
 from channelstats.facts import Period
 from channelstats.pages.goals import Measured, decided, figures, parse_bound
-from channelstats.sending.announcing import Announcer, complete_week, newest_week
-from channelstats.sending.week_messages import TITLE, WeekMessage, week_report
+from channelstats.sending.announcing import Announcer
+from channelstats.sending.week_messages import (
+    TITLE,
+    WeekMessage,
+    complete_week,
+    newest_week,
+    week_report,
+)
 from channelstats.settings import Settings
 from support.channelstats.house import NOW, UTC, House
 from support.clocks import ManualClock

@@ -29,7 +29,6 @@ from channelstats.pages.stored_document import document_of
 from channelstats.render.names import Directory, load
 from channelstats.render.reports import Files, Form, json_of_report, render
 from channelstats.render.slack import content_of
-from channelstats.sending.announcing import newest_week
 from channelstats.sending.sender import Attachment, Sender, SendState
 from channelstats.sending.targets import (
     destination_of,
@@ -37,6 +36,7 @@ from channelstats.sending.targets import (
     report_request,
     usual_destination,
 )
+from channelstats.sending.week_messages import newest_week
 from channelstats.settings import OptionGroup
 from channelstats.slack.errors import SlackError
 from channelstats.tables import Tables

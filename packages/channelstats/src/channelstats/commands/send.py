@@ -6,6 +6,7 @@ again.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import nullcontext
 from datetime import timedelta
 from functools import partial
 from typing import Final
@@ -29,12 +30,12 @@ from channelstats.progress import show
 from channelstats.render.names import load
 from channelstats.render.slack import Content, escaped, text_block
 from channelstats.render.words import printable
-from channelstats.sending.announcing import Announcer, AnnounceResult, newest_week, subscribed
+from channelstats.sending.announcing import Announcer, AnnounceResult, subscribed
 from channelstats.sending.mail import MailSender, mail_server, mail_subscription, reason
 from channelstats.sending.sender import Sender, SendState
 from channelstats.sending.targets import WeeklyPlan, report_data, weekly_plan
 from channelstats.sending.web_push import MAX_SUBSCRIPTIONS
-from channelstats.sending.week_messages import WARNED, WARNING, sure_lines, week_report
+from channelstats.sending.week_messages import WARNED, WARNING, newest_week, sure_lines, week_report
 from channelstats.sending.weekly import WeeklyRun
 from channelstats.settings import OptionGroup, SettingError
 from channelstats.slack.errors import SlackError
@@ -114,7 +115,7 @@ def _complain_of(context: CommandContext, plan: WeeklyPlan) -> None:
 async def _send(context: CommandContext, tables: Tables, week: Period, api: WebApi) -> bool:
     """Send everything; return whether it ended before all was tried."""
     settings = context.settings
-    async with context.web_api() as reader:
+    async with context.web_api() if settings.optin_channel else nullcontext() as reader:
         plan = await weekly_plan(tables, settings, reader)
     _complain_of(context, plan)
     if not plan.targets:

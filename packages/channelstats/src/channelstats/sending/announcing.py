@@ -16,19 +16,17 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import cache, partial
 from http import HTTPStatus
 from typing import Final, TypeAlias
-from zoneinfo import ZoneInfo
 
 import msgspec
 
-from channelstats.days import date_at
 from channelstats.facts import Period
-from channelstats.facts.periods import WEEK, last_complete_week
 from channelstats.render.words import plural
 from channelstats.sending.mail import Mail, MailSender, MailServer, reason
 from channelstats.sending.web_push import DEFAULT_CONTACT, push_sender, vapid_key
 from channelstats.sending.week_messages import (
     WARNED,
     WeekMessage,
+    newest_week,
     warning_mail,
     warning_message,
     week_report,
@@ -53,20 +51,6 @@ TOPIC: Final = "weekly-report"
 _GONE: Final = (HTTPStatus.NOT_FOUND, HTTPStatus.GONE)
 
 _log: Final = logging.getLogger("channelstats.notifications")
-
-
-def complete_week(read_up_to: int, now: float, zone: ZoneInfo, first_weekday: int) -> Period | None:
-    """The newest week that is over and read to its end. ``read_up_to``: seconds, 0 for nothing."""
-    if read_up_to <= 0:
-        return None
-    at = min(read_up_to, int(now))
-    return Period(last_complete_week(date_at(at, zone), first_weekday), WEEK, zone)
-
-
-async def newest_week(tables: Tables, settings: Settings, clock: Clock) -> Period | None:
-    """The newest complete week of the store."""
-    read = await tables.configuration.last_run()
-    return complete_week(read, clock(), tables.zone, settings.first_weekday)
 
 
 async def subscribed(

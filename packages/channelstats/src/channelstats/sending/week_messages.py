@@ -3,10 +3,13 @@
 import logging
 from dataclasses import replace
 from typing import Final
+from zoneinfo import ZoneInfo
 
 import msgspec
 
+from channelstats.days import date_at
 from channelstats.facts import Period
+from channelstats.facts.periods import WEEK, last_complete_week
 from channelstats.metrics.quantities import change
 from channelstats.metrics.query import aggregated
 from channelstats.pages.digest import digest_of
@@ -48,6 +51,20 @@ class WeekMessage(msgspec.Struct, frozen=True):
     title: str
     body: str
     url: str
+
+
+def complete_week(read_up_to: int, now: float, zone: ZoneInfo, first_weekday: int) -> Period | None:
+    """The newest week that is over and read to its end. ``read_up_to``: seconds, 0 for nothing."""
+    if read_up_to <= 0:
+        return None
+    at = min(read_up_to, int(now))
+    return Period(last_complete_week(date_at(at, zone), first_weekday), WEEK, zone)
+
+
+async def newest_week(tables: Tables, settings: Settings, clock: Clock) -> Period | None:
+    """The newest complete week of the store."""
+    read = await tables.configuration.last_run()
+    return complete_week(read, clock(), tables.zone, settings.first_weekday)
 
 
 class WeekReport(msgspec.Struct, frozen=True):
