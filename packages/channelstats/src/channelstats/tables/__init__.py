@@ -7,7 +7,7 @@ one is written.
     items          names, keys and indexes of tables; attributes, batches and pages of items
     message_row    a message as a row and an item; mentions, reactions, replies as text
     columns        messages as columns, and those of a date in a file
-    kept_files     files beside the store that are kept for speed: pages that were prepared
+    kept_files     files beside the store that are kept for speed
     messages       reading and writing messages, as rows and as columns
     day_versions   which state of a date's messages is the present one; dates being written to
     first_posts    each person's first message, updated while messages come in
