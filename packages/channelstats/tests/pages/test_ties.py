@@ -79,7 +79,7 @@ def test_ranked_things_are_in_the_order_of_the_specification(rows: list[dict[str
         assert listed == sorted(listed, key=lambda entry: (-entry[0], entry[1], entry[2]))
 
 
-@settings(max_examples=30)
+@settings(max_examples=times(10, 100))
 @given(ROWS, st.randoms(use_true_random=False))
 @pytest.mark.slow
 def test_the_order_in_which_messages_come_does_not_matter(
