@@ -109,7 +109,7 @@ def outcomes(messages: pl.DataFrame, talk: Talk) -> pl.DataFrame:
     )
     some = messages.select(_KEY).join(places, on=_KEY, maintain_order="left")
     asked = some.select("at").hstack(
-        talk.messages[some["at"].to_list()].rename({"slack_uid": "asker", "ts": "asked_at"})
+        talk.messages[some["at"]].rename({"slack_uid": "asker", "ts": "asked_at"})
     )
     far = _steps(asked, talk, range(1, _FAR + 1)).filter(pl.col("gap") <= FOLLOWED)
     ahead = far.filter(pl.col("step") <= _AHEAD)
@@ -180,7 +180,7 @@ def _steps(asked: pl.DataFrame, talk: Talk, steps: range) -> pl.DataFrame:
     ).with_columns(step=pl.lit(list(steps)))
     rows = rows.explode("step").with_columns(there=pl.col("at") + pl.col("step"))
     rows = rows.filter(pl.col("there").is_between(0, talk.messages.height - 1))
-    around = rows.hstack(talk.messages[rows["there"].to_list()])
+    around = rows.hstack(talk.messages[rows["there"]])
     return around.filter(pl.col("slack_cid") == pl.col("cid")).with_columns(
         by_asker=pl.col("slack_uid") == pl.col("asker"),
         gap=pl.col("ts") - pl.col("asked_at"),
