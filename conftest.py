@@ -7,9 +7,11 @@ import os
 import random
 import signal
 import sys
+from asyncio import selector_events
 from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -32,6 +34,21 @@ sys.dont_write_bytecode = False
 os.environ.setdefault("POLARS_MAX_THREADS", "1")
 
 LONGEST_NAME = 40
+
+
+def pytest_configure() -> None:
+    """Have a transport of asyncio say which test made it. One that was left open is found by the
+    garbage collector, which fails any later test with its name.
+    """
+    transport = getattr(selector_events, "_SelectorTransport")  # noqa: B009 - it has no type
+    make, describe = transport.__init__, transport.__repr__
+
+    def made(self: Any, *args: Any, **kwargs: Any) -> None:
+        self.test = os.environ.get("PYTEST_CURRENT_TEST", "no test")
+        make(self, *args, **kwargs)
+
+    transport.__init__ = made
+    transport.__repr__ = lambda self: f"{describe(self)} made in {self.test}"
 
 
 def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str) -> str | None:
