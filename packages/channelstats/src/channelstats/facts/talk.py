@@ -148,6 +148,7 @@ def _outcome() -> pl.Expr:
     words, in_talk = pl.col("word_count"), pl.col("in_talk")
     names_nobody = pl.col("mentions").is_null()
     is_back = in_talk & (words <= _SHORT) & names_nobody & ~_has(Sign.TO_ALL | Sign.OWN)
+    is_back |= pl.col("in_long_talk") & _has(Sign.ASKS_BACK) & ~_has(Sign.TO_ALL | Sign.OWN)
     is_remark = in_talk & ((words <= 3) | _has(Sign.WANTS_YES | Sign.LAUGHS))
     in_time = pl.when("next_replies").then(_LATE * soon).otherwise(soon)
     maybe = (is_next & (pause <= in_time)) | pl.col("next_back") | pl.col("named_back")
@@ -268,6 +269,7 @@ def _before(behind: pl.DataFrame) -> pl.DataFrame:
     asked = by_other & pl.col("question")
     return behind.group_by("at").agg(
         in_talk=recent.any(),
+        in_long_talk=(by_other & (pl.col("gap") >= -_SLOWEST)).any(),
         to_asker=(asked & _is_put_to).any(),
         spoken_to=(by_other & pl.col("names_asker") & (pl.col("gap") >= -_SOON)).any(),
     )

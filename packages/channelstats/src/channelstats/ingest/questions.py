@@ -194,6 +194,11 @@ _FOUND_OUT: Final = re.compile(
     r"\b(?:figured (?:it |this |that )?out|found it|got it|never mind"
     r"|did the trick)\b"
 )
+_ASKS_BACK: Final = re.compile(
+    r"(?<!how )\b(?:are|were|did|do|have|is|was|does) (?:you|your)\b(?! know)|\bwhy not\b"
+    r"|\b(?:hast|bist|nutzt|habt|seid) (?:du|ihr)\b|\b(?:as-tu|avez-vous|tu as|vous avez)\b"
+    r"|\b(?:has|habéis|tienes|tenéis|estás|usas)\b|\bhai\b|\bheb je\b|\bvocê (?:tem|fez)\b"
+)
 _NAMED_FIRST: Final = re.compile(r"\W*\w+\W+<@")
 
 
@@ -217,6 +222,8 @@ def signs(text: str) -> int:
         flags &= ~_TO_ALL
     if words[-1] in _WORDS["tag_last"] and lower.rstrip().endswith("?"):
         flags |= _WANTS_YES
+    if flags & _REPLIES and _ASKS_BACK.search(lower):
+        flags |= int(Sign.ASKS_BACK)
     if not _FOUND_WORDS.isdisjoint(words) and _FOUND_OUT.search(lower):
         flags |= _SETTLED_SIGN
     return flags

@@ -144,6 +144,8 @@ class Sign(IntFlag):
     LAUGHS = 64
     OWN = 128
     """It speaks of who writes: `I`, `my`. A question back to somebody seldom does."""
+    ASKS_BACK = 256
+    """It asks what somebody has or did, as one does to help them: `did you`, `is your`."""
 
 
 class MessageRow(msgspec.Struct, gc=False, array_like=True):
