@@ -155,6 +155,16 @@ def test_a_short_question_into_a_talk_is_part_of_it_unless_put_to_all_or_about_t
     assert outcome(of_lines(talk, "A+15: which wall is it on?"), 2) == "open", "the talk was over"
 
 
+def test_who_asks_back_what_somebody_did_is_part_of_a_talk_for_hours() -> None:
+    talk = "B+0: the door is locked again today"
+    back = "A+150: did you turn the key twice, once for the lock above and once for the one below?"
+    assert outcome(of_lines(talk, back), 2) == "aside"
+    assert outcome(of_lines(talk, back.replace("150", "200")), 2) == "open", "too late"
+    assert outcome(of_lines(talk, back.replace("turn the", "anyone turn my")), 2) == "open"
+    asked = "A+150: how do you open the upper lock when the lower one has been open all the day?"
+    assert outcome(of_lines(talk, asked), 2) == "open", "it asks nothing of B"
+
+
 def test_where_questions_are_answered_in_threads_the_next_message_says_nothing() -> None:
     threads = [
         each

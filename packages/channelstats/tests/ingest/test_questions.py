@@ -83,6 +83,21 @@ def test_who_speaks_of_themself_is_known_by_a_word(text: str, has_it: bool) -> N
     assert (signs(text) & Sign.OWN != 0) == has_it
 
 
+@pytest.mark.parametrize(
+    ("text", "has_it"),
+    [
+        ("are you using the old key?", True),
+        ("<@U1> what's your version of it?", True),
+        ("hast du den Schlüssel gedreht?", True),
+        ("do you know who has the key?", False),
+        ("could you send the key?", False),
+        ("how do you open it?", False),
+    ],
+)
+def test_who_asks_back_is_known_by_what_they_ask(text: str, has_it: bool) -> None:
+    assert (signs(text) & Sign.ASKS_BACK != 0) == has_it
+
+
 def test_what_was_found_is_settled_and_what_others_got_is_not() -> None:
     assert signs("got it, it was in my bag") & Sign.SETTLED
     assert not signs("yes, I got that letter too") & Sign.SETTLED

@@ -8,7 +8,8 @@ nobody is named. So a question is followed through the messages of its channel o
               wrote next, thanked, or said that it works; somebody replied in the thread of what the
               asker wrote just before or after
     aside     it is part of a talk: a short one into what others talk of that speaks neither to all
-              nor of the asker, as a question back does, or `really?`
+              nor of the asker, or one that asks what somebody has or did, hours later too, as who
+              helps asks back; or `really?`
     maybe     somebody wrote next, but late, not as one answers, or while talking with others; or
               asked back and got no answer
     open      nobody did any of that
@@ -148,7 +149,7 @@ def _outcome() -> pl.Expr:
     words, in_talk = pl.col("word_count"), pl.col("in_talk")
     names_nobody = pl.col("mentions").is_null()
     is_back = in_talk & (words <= _SHORT) & names_nobody & ~_has(Sign.TO_ALL | Sign.OWN)
-    is_back |= pl.col("in_long_talk") & _has(Sign.ASKS_BACK) & ~_has(Sign.TO_ALL | Sign.OWN)
+    is_back |= pl.col("after_others") & _has(Sign.ASKS_BACK) & ~_has(Sign.TO_ALL | Sign.OWN)
     is_remark = in_talk & ((words <= 3) | _has(Sign.WANTS_YES | Sign.LAUGHS))
     in_time = pl.when("next_replies").then(_LATE * soon).otherwise(soon)
     maybe = (is_next & (pause <= in_time)) | pl.col("next_back") | pl.col("named_back")
@@ -263,13 +264,15 @@ def _named(far: pl.DataFrame) -> pl.DataFrame:
 
 
 def _before(behind: pl.DataFrame) -> pl.DataFrame:
-    """Whether others talked just before a question, asked something of the asker, or named them."""
+    """Whether others talked just before a question or some time before it, asked something of the
+    asker, or named them.
+    """
     by_other = ~pl.col("by_asker")
     recent = by_other & (pl.col("gap") >= -_AT_ONCE)
     asked = by_other & pl.col("question")
     return behind.group_by("at").agg(
         in_talk=recent.any(),
-        in_long_talk=(by_other & (pl.col("gap") >= -_SLOWEST)).any(),
+        after_others=(by_other & (pl.col("gap") >= -_SLOWEST)).any(),
         to_asker=(asked & _is_put_to).any(),
         spoken_to=(by_other & pl.col("names_asker") & (pl.col("gap") >= -_SOON)).any(),
     )

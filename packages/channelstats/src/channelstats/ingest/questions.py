@@ -196,8 +196,9 @@ _FOUND_OUT: Final = re.compile(
 )
 _ASKS_BACK: Final = re.compile(
     r"(?<!how )\b(?:are|were|did|do|have|is|was|does) (?:you|your)\b(?! know)|\bwhy not\b"
-    r"|\b(?:hast|bist|nutzt|habt|seid) (?:du|ihr)\b|\b(?:as-tu|avez-vous|tu as|vous avez)\b"
-    r"|\b(?:has|habéis|tienes|tenéis|estás|usas)\b|\bhai\b|\bheb je\b|\bvocê (?:tem|fez)\b"
+    r"|\b(?:how|what|where)'s your\b|\b(?:hast|bist|nutzt|habt|seid) (?:du|ihr)\b"
+    r"|\b(?:as-tu|avez-vous|tu as|vous avez)\b|\bhai\b"
+    r"|\b(?:has \w+[ai]do|habéis|tienes|tenéis|estás|usas)\b|\bheb je\b|\bvocê (?:tem|fez)\b"
 )
 _NAMED_FIRST: Final = re.compile(r"\W*\w+\W+<@")
 
