@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 import pytest
 from hypothesis import settings
@@ -36,19 +37,33 @@ os.environ.setdefault("POLARS_MAX_THREADS", "1")
 LONGEST_NAME = 40
 
 
+OPEN_TRANSPORTS: WeakSet[Any] = WeakSet()
+
+
 def pytest_configure() -> None:
-    """Have a transport of asyncio say which test made it. One that was left open is found by the
-    garbage collector, which fails any later test with its name.
-    """
+    """Keep the transports that asyncio makes for sockets in OPEN_TRANSPORTS."""
     transport = getattr(selector_events, "_SelectorTransport")  # noqa: B009 - it has no type
-    make, describe = transport.__init__, transport.__repr__
+    make = transport.__init__
 
-    def made(self: Any, *args: Any, **kwargs: Any) -> None:
-        self.test = os.environ.get("PYTEST_CURRENT_TEST", "no test")
+    def noted(self: Any, *args: Any, **kwargs: Any) -> None:
         make(self, *args, **kwargs)
+        OPEN_TRANSPORTS.add(self)
 
-    transport.__init__ = made
-    transport.__repr__ = lambda self: f"{describe(self)} made in {self.test}"
+    transport.__init__ = noted
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown() -> Generator[None, None, None]:
+    """Fail the test whose event loop ended before its connections: the garbage collector would
+    find them during another test, and fail that one.
+    """
+    yield
+    for transport in list(OPEN_TRANSPORTS):
+        if transport.get_extra_info("socket").fileno() == -1:
+            OPEN_TRANSPORTS.discard(transport)
+    left = [transport for transport in OPEN_TRANSPORTS if transport._loop.is_closed()]
+    OPEN_TRANSPORTS.difference_update(left)
+    assert not left, "open when their loop was closed"
 
 
 def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str) -> str | None:

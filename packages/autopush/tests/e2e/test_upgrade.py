@@ -272,6 +272,7 @@ async def test_an_open_page_of_the_console_survives_a_kill_and_an_upgrade_and_is
     connected = "Number(document.querySelector('[data-name=connected]').textContent)"
     workers = shown("service", "Workers")
     accepted = js_number("pushes", "Delivered directly", "Stored for later")
+    now = "fetch('/console/now.json').then((answer) => answer.json())"
 
     async def shows(least: int, most: int) -> None:
         await page.until(f"{least} <= {accepted} && {accepted} <= {most}")
@@ -296,12 +297,17 @@ async def test_an_open_page_of_the_console_survives_a_kill_and_an_upgrade_and_is
         assert 0 < len(left) < len(traffic.agents)
         await page.until(f"{connected} === {len(left)}")
         known = len(traffic.accepted)
+        began = await page.evaluate(f"{now}.then((now) => now.started)")
         async with traffic.pushing():
             following = await upgraded(running)
             assert await running.ended() == 0
             await push_more(traffic)
         try:
             of_upgrade = len(traffic.accepted) - known
+            # Until then the page shows the old version, whose counts are its own.
+            counted = "(now.outcomes.Direct ?? 0) + (now.outcomes.Stored ?? 0)"
+            is_new = f"now.started !== {began} && {counted} === {accepted}"
+            await page.until(f"{now}.then((now) => {is_new})")
             await page.until(f"{shown('service', 'Upgrade')} === 'none under way'")
             await page.until(f"{workers} === '2 of 2 ready'")
             await page.until(f"{connected} === {len(left)}")
