@@ -118,9 +118,11 @@ class Environment:
             for name, value in os.environ.items()
             if name not in {"PYTHONPATH", "VIRTUAL_ENV"} and not name.startswith("AWS_")
         }
+        of_here = {"HOME": str(self.folder), "AWS_EC2_METADATA_DISABLED": "true"}
         return subprocess.run(
             [program, *words],
-            env={**kept, "HOME": str(self.folder), "AWS_EC2_METADATA_DISABLED": "true"},
+            # What was loaded for the environment of the tests is not loaded again.
+            env={"XDG_CACHE_HOME": str(Path.home() / ".cache"), **kept, **of_here},
             cwd=folder,
             capture_output=True,
             text=True,
