@@ -60,14 +60,14 @@ def pytest_runtest_teardown() -> Generator[None, None, None]:
     """
     yield
     left = []
-    for transport in [each for each in OPEN_TRANSPORTS if each._loop.is_closed()]:
-        OPEN_TRANSPORTS.remove(transport)
+    for transport in list(OPEN_TRANSPORTS):
         if transport._sock is None:
-            continue
-        if not transport.is_closing():
-            left.append(transport)
-        transport._sock.close()
-        transport._sock = None
+            OPEN_TRANSPORTS.remove(transport)
+        elif transport._loop.is_closed():
+            if not transport.is_closing():
+                left.append(transport)
+            transport._sock.close()
+            transport._sock = None
     assert not left, "open when their loop was closed"
 
 
