@@ -24,6 +24,7 @@ from channelstats.facts import Inputs, Options, Period
 from channelstats.facts.periods import History
 from channelstats.ingest.rows import Origin, latest, row_of
 from channelstats.pages.loading import DashboardData
+from channelstats.pages.marked import NO_MARKS, with_marks
 from channelstats.pages.model import TO_DO, Choice
 from channelstats.pages.queue import QUEUE
 from channelstats.pages.views import view_of
@@ -162,7 +163,8 @@ def judge(style: str, seeds: Iterable[int]) -> Judged:
     for seed in seeds:
         rng = random.Random(f"{style} {seed}")
         messages = {of.raw["ts"]: of for of in _strewn(style, rng)}
-        page = view_of(TO_DO, data_of(messages.values()), Choice(_PERIOD.start, _PERIOD.last))
+        days = Choice(_PERIOD.start, _PERIOD.last)
+        page = with_marks(view_of(TO_DO, data_of(messages.values()), days), NO_MARKS)
         rows = next(of.rows for of in page.tables if of.name == QUEUE)
         answer = rows.filter(action="Answer")["message"]
         listed = [messages[cell.split("/")[1]] for cell in answer]

@@ -9,6 +9,7 @@ import msgspec
 from channelstats.facts.interactions import interactions
 from channelstats.metrics.table import Table
 from channelstats.pages.loading import DashboardData
+from channelstats.pages.marked import NO_MARKS, MarkedItems, with_marks
 from channelstats.pages.model import Choice, Page, Part
 from channelstats.pages.views import view_of
 from support.channelstats.inputs import inputs_of, wanted
@@ -86,6 +87,13 @@ def comparable(view: Page) -> Page:
 
 
 def look(
-    name: str, data: DashboardData, channel: str = "", person: str = "", **options: Any
+    name: str,
+    data: DashboardData,
+    channel: str = "",
+    person: str = "",
+    *,
+    marks: MarkedItems = NO_MARKS,
+    **options: Any,
 ) -> Looked:
-    return Looked(view_of(name, data, everything(data, channel, person), **options))
+    view = view_of(name, data, everything(data, channel, person), **options)
+    return Looked(with_marks(view, marks))

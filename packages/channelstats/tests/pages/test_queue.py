@@ -38,8 +38,7 @@ def looked(
     known = {cid: Channel(cid, cid, is_archived=cid in archived) for cid in messages}
     inputs = Inputs(found.messages, users or {}, known, history=history)
     data = DashboardData(inputs, WEEK, Options(Counting()))
-    more = {"smallest_group": smallest_group, "marks": marks or {}}
-    return look(view, data, channel, person, **more)
+    return look(view, data, channel, person, marks=marks or {}, smallest_group=smallest_group)
 
 
 def queue(messages: dict[str, list[Raw]], **options: object) -> list[Row]:

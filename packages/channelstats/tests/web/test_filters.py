@@ -20,7 +20,7 @@ def of(query: str, now: Now = NOW, also: tuple[str, ...] = ()) -> Query:
 
 
 def days(query: str, now: Now = NOW) -> tuple[str, str]:
-    found = of(query, now)
+    found = of(query, now).choice
     return found.first.isoformat(), found.last.isoformat()
 
 
@@ -51,7 +51,8 @@ def test_weeks_end_with_the_last_one_that_was_read_whole() -> None:
 def test_what_is_to_be_done_goes_up_to_the_newest_day() -> None:
     def of_list(query: str, now: Now) -> tuple[str, str, str]:
         found = asked([("weeks", query)] if query else [], now, to_newest=True)
-        return found.first.isoformat(), found.last.isoformat(), found.query()
+        days = found.choice.first.isoformat(), found.choice.last.isoformat()
+        return *days, found.query()
 
     old = history("2020-01-01", "2024-03-13")
     assert of_list("", old) == ("2024-02-15", "2024-03-13", "")
@@ -68,7 +69,7 @@ def test_where_no_week_was_read_whole_the_one_that_was_read_is_shown() -> None:
 def test_weeks_before_the_first_message_are_left_out_of_a_period() -> None:
     twelve = history("2024-01-02", "2024-03-25")
     year = of("weeks=52", twelve)
-    assert (year.first, year.last) == (date(2023, 12, 31), date(2024, 3, 23))
+    assert (year.choice.first, year.choice.last) == (date(2023, 12, 31), date(2024, 3, 23))
     assert (year.weeks, year.days) == (52, 84)
     assert year.query() == "?weeks=52"
 
@@ -146,5 +147,5 @@ def test_whatever_is_asked_for_is_refused_or_can_be_linked_to(query: list[tuple[
         found = asked(query, NOW)
     except BadQuery:
         return
-    assert found.first <= found.last
+    assert found.choice.first <= found.choice.last
     assert asked(parse_qsl(found.query()[1:]), NOW) == found

@@ -85,7 +85,7 @@ def test_goals_stand_at_the_tiles_of_everybody_and_of_counts_at_those_of_a_week(
         Bound("people.posters", ">=", 9),
     )
     now = Now(LAST, History(FIRST, LAST), 6)
-    query = Query(first, LAST, days // 7)
+    query = Query(Choice(first, LAST), days // 7)
     context = ViewContext(view, Visit(query, Names({}, {}), now, ZoneInfo("UTC"), goals=goals))
     assert [context.goals(tile) for tile in tiles] == shown
 
@@ -104,7 +104,7 @@ def test_days_after_the_last_whole_week_can_be_shown(
 ) -> None:
     view = Page("todo", ("To do",), CHOICE, (FIRST, LAST))
     now = Now(LAST + timedelta(4), History(FIRST, newest), 6)
-    visit = Visit(Query(FIRST, LAST, weeks), Names({}, {}), now, ZoneInfo("UTC"))
+    visit = Visit(Query(CHOICE, weeks), Names({}, {}), now, ZoneInfo("UTC"))
     assert ViewContext(view, visit).newer_days == newer
 
 
@@ -112,7 +112,7 @@ def test_a_day_that_was_read_in_part_is_not_compared_but_in_what_is_to_be_done()
     now = Now(LAST + DAY, History(FIRST - 40 * DAY, LAST - DAY, LAST), 6)
     for name, is_compared in (("people", False), ("todo", True)):
         view = Page(name, (name,), CHOICE, (FIRST - 7 * DAY, FIRST - DAY))
-        visit = Visit(Query(FIRST, LAST, 0), Names({}, {}), now, ZoneInfo("UTC"))
+        visit = Visit(Query(CHOICE, 0), Names({}, {}), now, ZoneInfo("UTC"))
         assert ViewContext(view, visit).is_compared == is_compared
 
 
@@ -120,7 +120,7 @@ def test_a_figure_without_one_before_is_shown_alone() -> None:
     tile = Tile("posters", "People who posted", Kind.COUNT, change(4, None))
     view = Page("people", ("People",), CHOICE, (FIRST, LAST), lead=(Tiles((tile,)),))
     now = Now(LAST, History(FIRST, LAST), 6)
-    page = view_page(view, Visit(Query(FIRST, LAST, 1), Names({}, {}), now, ZoneInfo("UTC")))
+    page = view_page(view, Visit(Query(CHOICE, 1), Names({}, {}), now, ZoneInfo("UTC")))
     assert "People who posted" in page
     assert 'class="delta' not in page
 
@@ -130,7 +130,7 @@ def test_where_a_table_goes_on_that_is_seen_and_said() -> None:
     table = Table("people", "People", (column,), pl.DataFrame({"words": range(50)}))
     view = Page("people", ("People",), CHOICE, (FIRST, LAST), sections=(Section.of(table),))
     now = Now(LAST, History(FIRST, LAST), 6)
-    page = view_page(view, Visit(Query(FIRST, LAST, 1), Names({}, {}), now, ZoneInfo("UTC")))
+    page = view_page(view, Visit(Query(CHOICE, 1), Names({}, {}), now, ZoneInfo("UTC")))
     assert page.count("<td") == 20
     assert "<span>1\N{EN DASH}20 of 50</span>" in page
     assert "tall" not in page  # no box of its own that scrolls up and down
@@ -138,7 +138,7 @@ def test_where_a_table_goes_on_that_is_seen_and_said() -> None:
 
 def shown(view: Page, weeks: int = 1) -> str:
     now = Now(LAST, History(FIRST, LAST), 6)
-    return view_page(view, Visit(Query(FIRST, LAST, weeks), Names({}, {}), now, ZoneInfo("UTC")))
+    return view_page(view, Visit(Query(CHOICE, weeks), Names({}, {}), now, ZoneInfo("UTC")))
 
 
 def test_a_section_without_rows_says_why() -> None:
@@ -195,5 +195,5 @@ def test_nobody_is_asked_for_the_workspace_of_messages_that_have_no_links() -> N
     table = Table("some", "Some", (Column("message", "Message", Kind.MESSAGE),), rows)
     view = Page("todo", ("todo",), CHOICE, (FIRST, LAST), sections=(Section.of(table),))
     now = Now(LAST, History(FIRST, LAST), 6)
-    visit = Visit(Query(FIRST, LAST, 1), Names({}, {}), now, ZoneInfo("UTC"), has_links=False)
+    visit = Visit(Query(CHOICE, 1), Names({}, {}), now, ZoneInfo("UTC"), has_links=False)
     assert "slack_name" not in view_page(view, visit)

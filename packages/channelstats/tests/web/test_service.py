@@ -14,7 +14,7 @@ from channelstats.pages import loading
 from channelstats.pages.loading import DashboardData
 from channelstats.pages.loading import load as read_days
 from channelstats.pages.model import VIEWS, Choice, ChoiceError
-from channelstats.pages.views import unmarked_view_of
+from channelstats.pages.views import view_of
 from channelstats.settings import load
 from channelstats.tables.exclusion import forget_person
 from channelstats.web import service as module
@@ -118,7 +118,7 @@ async def test_only_one_large_period_is_in_memory_at_a_time(
         monkeypatch.setattr(loading, "LARGE", 1)
     monkeypatch.setattr(reading, "history_of", noting(reading.history_of))
     monkeypatch.setattr(reading._Parts, "joined", noting(reading._Parts.joined))
-    monkeypatch.setattr(module, "unmarked_view_of", noting(unmarked_view_of))
+    monkeypatch.setattr(module, "view_of", noting(view_of))
     await service.view("volume", WEEK, await service.snapshot())
     # The messages are put together, what is known beside them is added, and the view is made.
     assert alone == [is_large, False, is_large]
@@ -166,7 +166,7 @@ async def test_a_view_is_worked_out_once(
 ) -> None:
     snapshot = await service.snapshot()
     first = await service.view("people", WEEK, snapshot)
-    monkeypatch.setattr(module, "unmarked_view_of", None)
+    monkeypatch.setattr(module, "view_of", None)
     assert await service.view("people", WEEK, snapshot) is first
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from channelstats.pages.model import OVERVIEW, TO_DO, Page
-from channelstats.pages.views import unmarked_view_of
+from channelstats.pages.views import view_of
 from channelstats.processes import running
 from channelstats.settings import load
 from channelstats.web import service as module
@@ -31,9 +31,9 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def noted(name: str, *parts: Any, **options: Any) -> Page:
         names.append(name)
-        return unmarked_view_of(name, *parts, **options)
+        return view_of(name, *parts, **options)
 
-    monkeypatch.setattr(module, "unmarked_view_of", noted)
+    monkeypatch.setattr(module, "view_of", noted)
     return names
 
 

@@ -24,7 +24,7 @@ from channelstats.commands.context import CommandContext, Failure, argument, com
 from channelstats.credentials import read_or_create, read_token_file
 from channelstats.facts.periods import Now
 from channelstats.ingest.runs import unknown_people
-from channelstats.pages.model import Choice, ChoiceError
+from channelstats.pages.model import ChoiceError
 from channelstats.processes import running
 from channelstats.progress import show
 from channelstats.sending.mail import mail_server
@@ -164,7 +164,7 @@ async def _warm(context: CommandContext, service: DashboardService) -> None:
         context.progress_bar("reading", " days") as bar,
         suppress(ChoiceError),  # The page says it, and leads to others.
     ):
-        await service.read(Choice(usual.first, usual.last), snapshot, partial(show, bar))
+        await service.read(usual.choice, snapshot, partial(show, bar))
 
 
 async def check_port(settings: Settings) -> None:

@@ -19,10 +19,10 @@ from channelstats.facts.facts import Slice
 from channelstats.facts.periods import Period
 from channelstats.facts.reading import Options, load_inputs
 from channelstats.metrics.table import Kind, Table
-from channelstats.pages.date_notes import NO_NOTES, DateNotes
+from channelstats.pages.date_notes import NO_NOTES, DateNotes, with_date_notes
 from channelstats.pages.document import report
 from channelstats.pages.loading import DashboardData, ViewRequest, of_pages, reach_of
-from channelstats.pages.marked import ASSIGNED_BY, NO_MARKS, MarkedItems
+from channelstats.pages.marked import ASSIGNED_BY, NO_MARKS, MarkedItems, with_marks
 from channelstats.pages.model import (
     ALL_VIEWS,
     CHANNEL,
@@ -144,14 +144,8 @@ class ReportData:
         :raises ChoiceError: it is on a group that is too small
         """
         choice, smallest = wanted.choice(self.period), self.smallest_group
-        return view_of(
-            view,
-            self.data,
-            choice,
-            smallest_group=smallest,
-            marks=self.marks,
-            notes=self.notes,
-        )
+        page = view_of(view, self.data, choice, smallest_group=smallest)
+        return with_date_notes(with_marks(page, self.marks), self.notes)
 
     @cached_property
     def document(self) -> bytes:

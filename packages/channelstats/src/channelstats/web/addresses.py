@@ -177,12 +177,12 @@ class Addresses:
 
     @property
     def _days(self) -> Days:
-        return self._asked.first, self._asked.last
+        return self._asked.choice.first, self._asked.choice.last
 
     def _days_from(self, label: str, labels: Iterable[str]) -> Days:
         """The days that a label stands for: those up to the next one."""
         following = min((other for other in labels if other > label), default="")
-        last = date.fromisoformat(following) - DAY if following else self._asked.last
+        last = date.fromisoformat(following) - DAY if following else self._days[1]
         return date.fromisoformat(label), last
 
 

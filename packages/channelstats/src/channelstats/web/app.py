@@ -37,7 +37,7 @@ from aiohttp import hdrs, web
 
 from channelstats import lookup, render
 from channelstats.facts.periods import Now
-from channelstats.lookup import Names, NotFound, is_group_of_channels
+from channelstats.lookup import Names, NotFound
 from channelstats.pages.model import (
     ALL_VIEWS,
     CHANNEL,
@@ -47,6 +47,7 @@ from channelstats.pages.model import (
     OVERVIEW,
     PROFILES,
     TO_DO,
+    Choice,
     ChoiceError,
     Page,
 )
@@ -80,7 +81,7 @@ from channelstats.web.auth import (
     see_other,
     set_cookie,
 )
-from channelstats.web.filters import COMPARE, ONLY, BadQuery, asked
+from channelstats.web.filters import COMPARE, ONLY, BadQuery, Query, asked
 from channelstats.web.marking import COOKIE, Marking, said_of
 from channelstats.web.pages import (
     CHART,
@@ -302,14 +303,7 @@ class Dashboard:
         to_newest = request.path.startswith(f"/{TO_DO}")
         also += _OWN.get(_view_name(request), ())
         query = asked(list(request.query.items()), now, also, to_newest=to_newest)
-        group = tuple[str, ...]()
-        if is_group_of_channels(channel := query.channel):
-            group = await asyncio.to_thread(names.find_channels, channel)
-        else:
-            channel = await self._channel(names, channel)
-        others = [await self._channel(names, called) for called in query.compare]
-        person = await asyncio.to_thread(names.find_person, query.person) if query.person else ""
-        compare = tuple(dict.fromkeys(cid for cid in others if cid != channel))
+        query = msgspec.structs.replace(query, choice=await self._found(names, query))
         mine, me = request.query.get(MINE, ""), self._known(request, names)
         if (chart := request.query.get(CHART, "")) not in ("", *CHARTS):
             raise BadQuery(f"{CHART}: expected one of {', '.join(CHARTS)}")
@@ -318,9 +312,7 @@ class Dashboard:
         if mine and not me:
             raise BadQuery(f"{MINE}: expected of somebody who said who they are (This is me)")
         visit = Visit(
-            asked=msgspec.structs.replace(
-                query, channel=channel, person=person, compare=compare, group=group
-            ),
+            asked=query,
             names=names,
             now=now,
             zone=service.tables.zone,
@@ -343,6 +335,22 @@ class Dashboard:
     def _logged_in(self, request: web.Request) -> str:
         """Who is logged in by a token of their own, "" where that is not known."""
         return self._guard.sessions.person(request.cookies.get(SESSION, ""))
+
+    async def _found(self, names: Names, query: Query) -> Choice:
+        """The choice of a query in IDs."""
+        choice, group = query.choice, tuple[str, ...]()
+        if query.group:
+            group = await asyncio.to_thread(names.find_channels, query.group)
+        channel = await self._channel(names, choice.channel)
+        others = [await self._channel(names, called) for called in choice.compare]
+        person = await asyncio.to_thread(names.find_person, choice.person) if choice.person else ""
+        return msgspec.structs.replace(
+            choice,
+            channel=channel,
+            person=person,
+            compare=tuple(dict.fromkeys(cid for cid in others if cid != channel)),
+            group=group,
+        )
 
     async def _channel(self, names: Names, called: str) -> str:
         if not called:

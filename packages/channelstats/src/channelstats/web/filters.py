@@ -14,6 +14,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from channelstats.facts.periods import WEEK, Now
+from channelstats.lookup import is_group_of_channels
 from channelstats.pages.channel import MOST_COMPARED
 from channelstats.pages.loading import MOST_DAYS
 from channelstats.pages.messages import selection
@@ -43,30 +44,18 @@ class BadQuery(Exception):  # noqa: N818 - named for what happened
 
 
 class Query(msgspec.Struct, frozen=True):
-    """What is asked for. ``weeks`` is 0 for days that are no preset; ``channel``, ``person`` and
-    ``compare`` are as they were called; ``group`` are the IDs of the channels where ``channel``
-    means several. For ``against_year`` see `Choice`.
+    """What is asked for: a ``choice``, first of names as they were typed, then of the IDs of
+    those; ``group`` is what was typed for several channels. ``weeks`` is 0 for days that are no
+    preset.
     """
 
-    first: date
-    last: date
+    choice: Choice
     weeks: int
-    channel: str = ""
-    person: str = ""
-    compare: tuple[str, ...] = ()
-    only: str = ""
-    group: tuple[str, ...] = ()
-    against_year: bool = False
-
-    @property
-    def choice(self) -> Choice:
-        channel = "" if self.group else self.channel
-        chosen = channel, self.person, self.compare, self.only, self.group, self.against_year
-        return Choice(self.first, self.last, *chosen)
+    group: str = ""
 
     @property
     def days(self) -> int:
-        return (self.last - self.first).days + 1
+        return (self.choice.last - self.choice.first).days + 1
 
     @property
     def is_shortened(self) -> bool:
@@ -75,14 +64,16 @@ class Query(msgspec.Struct, frozen=True):
 
     def query(self, **changed: str | Sequence[str]) -> str:
         """The shortest query that asks for the same, or for the same with changes; with its `?`."""
-        span = {"from": self.first.isoformat(), "to": self.last.isoformat()}
+        choice = self.choice
+        span = {"from": choice.first.isoformat(), "to": choice.last.isoformat()}
         if self.weeks:
             span = {"weeks": str(self.weeks)}
         if "weeks" in changed:
             span = {}
-        chosen = {"channel": self.channel, "person": self.person, COMPARE: self.compare}
-        chosen["against"] = _YEAR if self.against_year else ""
-        fields = {**span, **chosen, ONLY: self.only, **changed}
+        channel = self.group or choice.channel
+        chosen = {"channel": channel, "person": choice.person, COMPARE: choice.compare}
+        chosen["against"] = _YEAR if choice.against_year else ""
+        fields = {**span, **chosen, ONLY: choice.only, **changed}
         if fields.get("weeks") == str(USUAL):
             del fields["weeks"]
         shown = {name: text for name, text in fields.items() if text}
@@ -125,8 +116,17 @@ def asked(
         raise BadQuery(f"{ONLY}: expected a selection, like threads, reacted or monday-09-00")
     if (against := given.get("against", "")) not in ("", _YEAR):
         raise BadQuery(f"against: expected {_YEAR}, or nothing for the days just before")
-    is_year = against == _YEAR
-    return Query(first, last, weeks, channel, person, tuple(compare), only, against_year=is_year)
+    group = channel if is_group_of_channels(channel) else ""
+    choice = Choice(
+        first,
+        last,
+        "" if group else channel,
+        person,
+        tuple(compare),
+        only,
+        against_year=against == _YEAR,
+    )
+    return Query(choice, weeks, group)
 
 
 def whole_number(name: str, text: str, most: int = 9_999_999) -> int:

@@ -199,6 +199,7 @@ class ViewContext:
 
     def __init__(self, view: Page, visit: Visit, table: TableQuery = TableQuery()) -> None:  # noqa: B008
         self.view, self.asked, self.table = view, visit.asked, table
+        self.choice = visit.asked.choice
         self._visit, self._directory = visit, visit.names.directory
         self.own = {MINE: "yes"} if visit.mine else {}
         if visit.chart:
@@ -231,34 +232,34 @@ class ViewContext:
     def channel(self) -> str:
         """The chosen channel or the group as it is called, "" for none."""
         if not self.asked.group:
-            cid = self.asked.channel
+            cid = self.choice.channel
             return self._directory.called(cid, Kind.CHANNEL) if cid else ""
         number = len(self.view.choice.group)
-        return f"{self.asked.channel} ({number:,} {plural(number, 'channel')})"
+        return f"{self.asked.group} ({number:,} {plural(number, 'channel')})"
 
     @property
     def channel_typed(self) -> str:
         """What was typed to choose it, or may be."""
-        cid, names = self.asked.channel, self._visit.names
-        return cid if self.asked.group or not cid else names.channel_finder(cid)
+        cid = self.choice.channel
+        return self._visit.names.channel_finder(cid) if cid else self.asked.group
 
     @property
     def is_filtered(self) -> bool:
         """Whether something is chosen that stands below the fold of a phone, beside the channel or
         the person that the page is about.
         """
-        chosen = {CHANNEL: self.asked.channel, PERSON: self.asked.person}
-        return self.asked.against_year or any(
+        chosen = {CHANNEL: self.channel, PERSON: self.choice.person}
+        return self.choice.against_year or any(
             subject for name, subject in chosen.items() if name != self.view.name
         )
 
     @property
     def comparable(self) -> list[tuple[str, str]]:
         """Channels that can be drawn beside the one that the page is about: IDs and names."""
-        asked = self.asked
-        if self.view.name != CHANNEL or asked.group or len(asked.compare) == MOST_COMPARED:
+        choice = self.choice
+        if self.view.name != CHANNEL or choice.group or len(choice.compare) == MOST_COMPARED:
             return []
-        shown = asked.channel, *asked.compare
+        shown = choice.channel, *choice.compare
         return self._visit.names.listed_channels({*self.view.small_channels, *shown})
 
     @property
@@ -266,7 +267,7 @@ class ViewContext:
         """Whether all messages of the period and of the one before are known. What is to be done
         goes up to the newest message, and has no number that is compared.
         """
-        begins = self.view.before[0], *((self.asked.first,) if self.view.name != TO_DO else ())
+        begins = self.view.before[0], *((self.choice.first,) if self.view.name != TO_DO else ())
         compared = (Period(first, self.asked.days, self._visit.zone) for first in begins)
         return all(map(self._visit.now.history.covers, compared))
 
@@ -275,7 +276,7 @@ class ViewContext:
         """The days after a period of whole weeks, up to the last message; None where there are
         none.
         """
-        first, newest = self.asked.last + DAY, self._visit.now.history.newest
+        first, newest = self.choice.last + DAY, self._visit.now.history.newest
         return (first, newest) if self.asked.weeks and newest and newest >= first else None
 
     @cached_property
@@ -297,12 +298,10 @@ class ViewContext:
     @property
     def heading_of_page(self) -> str:
         """What the page is called: the person or the channel that it is about, or the view."""
-        chosen = {PERSON: self.asked.person, CHANNEL: self.asked.channel}
-        subject = chosen.get(self.view.name, "")
-        if subject and self.view.name == CHANNEL:
+        if self.view.name == CHANNEL and self.channel:
             return self.channel
-        if subject:
-            return self._directory.called(subject, Kind(self.view.name))
+        if self.view.name == PERSON and self.choice.person:
+            return self.person(self.choice.person)
         return line_text(self.view.title, self._directory)
 
     @property
@@ -382,7 +381,7 @@ class ViewContext:
             pairs = zip(chart.series, named, strict=True)
             series = tuple(msgspec.structs.replace(of, title=title) for of, title in pairs)
             chart = msgspec.structs.replace(chart, series=series)
-        width, chosen, leads = _WIDTHS.get(place, WIDE), self.asked.person, self.to.leads(chart)
+        width, chosen, leads = _WIDTHS.get(place, WIDE), self.choice.person, self.to.leads(chart)
         return drawn(chart, width=width, named=self.person, chosen=chosen, leads=leads)
 
     # ── what is to be done ───────────────────────────────────────────────────────────────────────

@@ -34,7 +34,7 @@ from channelstats.pages.loading import (
 from channelstats.pages.marked import with_marks
 from channelstats.pages.model import CHANNEL, UNCOMPARED, Choice, ChoiceError, Page
 from channelstats.pages.reports import ReportKind, ReportRequest, load_report_data
-from channelstats.pages.views import unmarked_view_of
+from channelstats.pages.views import view_of
 from channelstats.render.reports import Form, render
 from channelstats.settings import Settings
 from channelstats.tables import Tables
@@ -288,7 +288,7 @@ class DashboardService:
 
         async def make() -> Page:
             data, smallest = await self.read(choice, snapshot), self.settings.min_group
-            making = partial(unmarked_view_of, smallest_group=smallest, members=members)
+            making = partial(view_of, smallest_group=smallest, members=members)
             async with self._alone if data.is_large else nullcontext():
                 return await asyncio.to_thread(making, name, data, choice)
 
