@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from channelstats.metrics.json_text import objects
 from channelstats.metrics.quantities import (
     BEFORE,
     ColumnQuantity,
@@ -21,6 +20,7 @@ from channelstats.metrics.quantities import (
     quotient,
     shown,
 )
+from channelstats.pages.json_text import objects
 from support.soak import times
 
 NUMBERS = st.one_of(st.integers(0, 12), st.integers(0, 10**6), st.integers(0, 10**11))
@@ -69,7 +69,7 @@ def each(frame: pl.DataFrame, text: pl.Expr) -> list[Any]:
 def test_a_column_shows_what_each_entry_shows(entries: list[Entry]) -> None:
     frame = columns(entries)
     for formula in FORMULAS:
-        found = each(frame, objects(of=formula.column().shown()))
+        found = each(frame, objects({"of": formula.column().shown()}))
         assert [row["of"] for row in found] == [shown(exact(formula, entry)) for entry in entries]
 
 
@@ -81,7 +81,7 @@ def test_a_column_changes_as_each_entry_changes(rows: list[tuple[Entry, Entry | 
         known=pl.Series([then is not None for _, then in rows])
     )
     for formula in FORMULAS:
-        text = objects(of=changes(formula.column(), formula.column(before), pl.col("known")))
+        text = objects({"of": changes(formula.column(), formula.column(before), pl.col("known"))})
         for (entry, earlier), found in zip(rows, each(frame, text), strict=True):
             before_it = None if earlier is None else exact(formula, earlier)
             expected = change(exact(formula, entry), before_it)
@@ -91,7 +91,7 @@ def test_a_column_changes_as_each_entry_changes(rows: list[tuple[Entry, Entry | 
 def test_without_a_period_before_nothing_is_new() -> None:
     frame = pl.DataFrame({"n": [3, 0], "n_before": [0, 0]})
     found = each(
-        frame, objects(of=changes(ColumnQuantity(pl.col("n")), ColumnQuantity(before("n"))))
+        frame, objects({"of": changes(ColumnQuantity(pl.col("n")), ColumnQuantity(before("n")))})
     )
     assert [row["of"]["state"] for row in found] == ["from_zero", "same"]
 

@@ -11,5 +11,4 @@ with its name, its title, what it means and how it is counted.
     registry    every metric and every other column, by its name
     people      who stayed, came, went and came back; huddles, the share of bots
     cohorts     the same week by week; how far those come who join
-    json_text   frames as JSON text
 """

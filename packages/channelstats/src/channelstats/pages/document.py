@@ -6,7 +6,8 @@ nothing in it counts as 0. Of people and channels there may be hundreds of thous
 text in columns and never Python objects.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from functools import cached_property
 from math import fsum
 from typing import Final
 
@@ -17,21 +18,6 @@ from channelstats.facts.facts import REACTED, REPLIED, Facts, Slice
 from channelstats.facts.interactions import GROUPS, interactions
 from channelstats.facts.periods import Period
 from channelstats.facts.reading import Inputs, Options
-from channelstats.metrics.json_text import (
-    Json,
-    Part,
-    floats,
-    joined,
-    lists,
-    mapping,
-    mappings,
-    object_of,
-    objects,
-    pairs,
-    quoted,
-    together,
-    with_texts,
-)
 from channelstats.metrics.people import bot_share, huddles, retention
 from channelstats.metrics.quantities import (
     ColumnQuantity,
@@ -58,6 +44,18 @@ from channelstats.metrics.volume import (
     share_of_top,
     volume,
 )
+from channelstats.pages.json_text import (
+    Json,
+    Part,
+    lists,
+    mapping,
+    mappings,
+    objects,
+    pieces,
+    quoted,
+    together,
+    with_texts,
+)
 from channelstats.pages.small_groups import SmallGroups
 from channelstats.tables.columns import timestamps
 from channelstats.tables.directory import Channel
@@ -68,8 +66,10 @@ TOP_MESSAGES: Final = 10
 
 _HOURS: Final = range(24)
 _THIRDS: Final = {"0": range(8), "1": range(8, 16), "2": range(16, 24)}
-_TOP_LISTS: Final = {REACTED: "most_reacted", REPLIED: "most_replied"}
-_POSTING: Final = {"posting_days": ("weekday", "timed"), "posting_hours": ("hour", "workdays")}
+_SIZE: Final = ("messages", "words")
+_PAIR: Final = lists(*map(pl.col, _SIZE))
+
+# ── figures ──────────────────────────────────────────────────────────────────────────────────────
 
 STATISTICS: Final[Mapping[str, Callable[[Volume], Quantity]]] = {
     "posters": lambda by: by.posters,
@@ -92,7 +92,7 @@ STATISTICS: Final[Mapping[str, Callable[[Volume], Quantity]]] = {
     "messages per poster": lambda by: ratio(by.messages, by.posters),
 }
 
-_VOLUME: Final = {"messages": Formula("messages"), "words": Formula("words")}
+_VOLUME: Final = {name: Formula(name) for name in _SIZE}
 _USER: Final = {
     "percent_of_messages": percent_of("messages", "all_messages"),
     "percent_of_words": percent_of("words", "all_words"),
@@ -111,94 +111,295 @@ _CHANNEL: Final = {
     "posters": Formula("posters"),
     "words_per_poster": Formula("words", "posters"),
 }
-_USERS_COMPARED: Final = {
-    **_VOLUME,
-    **{
-        name: _USER[name]
-        for name in ("rphw", "thread_messages", "percent_of_words", "cum_percent_of_words")
-    },
-}
-_CHANNELS_COMPARED: Final = {
-    **_VOLUME,
-    **_CHANNEL,
-    "share_rounded": Formula("words", "all_words", 100, tenths=True),
-}
+_COMPARED_OF_USERS: Final = ("rphw", "thread_messages", "percent_of_words", "cum_percent_of_words")
+_USERS_COMPARED: Final = {**_VOLUME, **{name: _USER[name] for name in _COMPARED_OF_USERS}}
+_ROUNDED: Final = {"share_rounded": Formula("words", "all_words", 100, tenths=True)}
+_CHANNELS_COMPARED: Final = {**_VOLUME, **_CHANNEL, **_ROUNDED}
 _RATE: Final = Formula("times_used", "words", 1000)
 
+_POSTING: Final = {"posting_days": ("weekday", "timed"), "posting_hours": ("hour", "workdays")}
+"""When each posts: by what, and of which messages. Hours are those from Monday to Friday."""
 
-def report(
-    inputs: Inputs,
-    period: Period,
-    options: Options,
-    *,
-    generated_at: int,
-    made_from: str = "",
-    smallest_group: int = 1,
-) -> bytes:
-    """Return the document of a period as JSON. ``generated_at`` is in seconds since the epoch,
-    ``made_from`` is added to the fingerprint of the inputs, ``smallest_group`` is that of
-    `SmallGroups`.
-    """
-    facts = Facts(inputs, options)
-    now, then = facts.slice(period), facts.slice(period.previous)
-    groups = SmallGroups(now, smallest_group)
-    document: dict[str, Part] = {
-        "schema_version": SCHEMA_VERSION,
-        "profile": "modern",  # there were others
-        "report_timezone": period.zone.key,
-        "generated_at": generated_at,
-        "input_fingerprint": "/".join(filter(None, (*map(_fingerprint, (now, then)), made_from))),
-        "start_date": period.start.isoformat(),
-        "end_date": period.last.isoformat(),
-        "days": period.days,
-        "statistics": {name: shown(figure) for name, figure in _statistics(now).items()}
-        | _of_half(now),
-        **_people(now, groups, inputs.channels),
-        **_channels(now, groups, inputs.channels),
-        **_times(now, groups),
-        **_reactions(now, groups),
-        "new_statistics": _new_statistics(now, then),
-        "compared": {
-            "statistics": _compared_statistics(now, then),
-            "user_weekday": _compared_weekdays(now, then),
-            "channels": _compared_channels(now, then, groups),
-            "users": _compared_users(now, then),
-        },
+_TOP_LISTS: Final = {REACTED: "most_reacted", REPLIED: "most_replied"}
+
+
+def _shown(formulas: Mapping[str, Formula]) -> dict[str, pl.Expr]:
+    return {name: formula.column().shown() for name, formula in formulas.items()}
+
+
+def _changes(formulas: Mapping[str, Formula]) -> dict[str, pl.Expr]:
+    return {
+        name: changes(formula.column(), formula.column(before), pl.col("was"))
+        for name, formula in formulas.items()
     }
-    del facts, now, then, groups  # Before the parts, which are large, are put together.
-    return msgspec.json.encode(document)
 
 
-def _fingerprint(part: Slice) -> str:
-    """What a report was made from, in short: how many messages, how recent, sums over them."""
-    sums = pl.sum("word_count", "reaction_count", "reply_count")
-    numbers = part.messages.select(pl.len(), pl.max("fetched_at"), sums).fill_null(0)
-    return "-".join(map(str, numbers.row(0)))
+# ── what rows are about ──────────────────────────────────────────────────────────────────────────
+
+
+class _Part:
+    """What the document needs of a period more than once."""
+
+    def __init__(self, part: Slice, groups: SmallGroups, channels: Mapping[str, Channel]) -> None:
+        self.slice, self.groups, self.known_channels = part, groups, channels
+
+    @cached_property
+    def people(self) -> pl.DataFrame:
+        """Whoever wrote, ranked, then who was answered in own threads, by ID."""
+        names = ("reactions", "replies_received", "reactions_given")
+        return entries(self.slice, "person", names, BY_WORDS)
+
+    @cached_property
+    def posters(self) -> pl.DataFrame:
+        return self.people.filter(pl.col("messages") > 0)
+
+    @cached_property
+    def channels(self) -> pl.DataFrame:
+        return entries(self.slice, "channel", ("posters", "reactions"), BY_WORDS)
+
+    @cached_property
+    def listed(self) -> pl.DataFrame:
+        """The channels that are large enough."""
+        return self.groups.listable(self.channels, "channel")
+
+    @cached_property
+    def channel_people(self) -> pl.DataFrame:
+        """Each author in each channel, with the `rank` there; channels by ID, authors by rank."""
+        return (
+            ranked(aggregated(self.slice, ("channel", "person"), _SIZE), BY_WORDS, "person")
+            .with_columns(rank=pl.int_range(1, pl.len() + 1).over("channel"))
+            .sort("channel", maintain_order=True)
+        )
+
+    def with_posting(self, rows: pl.DataFrame, by: str) -> pl.DataFrame:
+        for name, (step, table) in _POSTING.items():
+            volumes = aggregated(self.slice, (by, step), _SIZE, table=table).sort(step)
+            rows = with_texts(rows, by, mappings(volumes, by, step, **{name: _PAIR}))
+        return rows
+
+    def with_emoji(self, rows: pl.DataFrame, by: str, words: pl.DataFrame) -> pl.DataFrame:
+        """With how often each emoji was used on messages of each, and per 1000 of their words."""
+        used = ranked(
+            aggregated(self.slice, (by, "emoji"), ("times_used",)), ["times_used"], "emoji"
+        )
+        used = used.join(words.select(by, "words"), on=by, how="left", maintain_order="left")
+        rate = _RATE.column().shown().cast(pl.String)
+        texts = mappings(used, by, "emoji", emoji=pl.col("times_used"), emoji_rate=rate)
+        return with_texts(rows, by, texts)
+
+    def with_top_lists(self, rows: pl.DataFrame, by: str, whose: str) -> pl.DataFrame:
+        """With the most reacted and the most replied messages of each."""
+        for count, name in _TOP_LISTS.items():
+            top = self.groups.listable(self.slice.top(count)).group_by(whose, maintain_order=True)
+            texts = top.head(TOP_MESSAGES).select(whose, text=_TOP_ENTRY)
+            each = texts.group_by(whose, maintain_order=True).agg("text")
+            listed = each.select(whose, lists(pl.col("text").list.join(",")).alias(name))
+            rows = with_texts(rows, by, listed, empty="[]")
+        return rows
+
+
+_TOP_ENTRY: Final = lists(
+    pl.col("count"),
+    quoted(timestamps("ts")),
+    quoted(pl.col("slack_cid")),
+    quoted(pl.col("slack_uid")),
+    pl.coalesce(quoted(timestamps("thread_ts")), pl.lit("null")),
+)
+"""`[count, ts, channel, author, thread or null]`."""
+
+
+# ── people ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def _user_stats(now: _Part) -> msgspec.Raw:
+    count = {"count": pl.concat_list(*_SIZE), "rank": pl.col("place"), **_shown(_USER)}
+    return mapping(now.with_posting(now.people, "person"), "person", *pieces(count, *_POSTING))
+
+
+def _enriched_users(now: _Part) -> msgspec.Raw:
+    """Of whoever wrote, reacted, was mentioned or was answered."""
+    ways = interactions(now.slice)
+    people = pl.concat([ways.everybody(), now.posters["person"]]).unique().sort().to_frame("person")
+    for name in GROUPS:
+        others = mappings(ways.ranked(name), "uid", "other", **{name: pl.col("n")})
+        people = with_texts(people, "person", others)
+    people = now.with_emoji(people, "person", now.posters)
+    people = with_texts(people, "person", _channels_of_people(now))
+    people = now.with_top_lists(people, "person", "slack_uid")
+    received = aggregated(now.slice, ("person",), ("times_used",))
+    people = people.join(received, on="person", how="left", maintain_order="left")
+    text = pieces(
+        {"reaction_count": pl.col("times_used").fill_null(0)},
+        *(*GROUPS, "emoji_rate", "enriched_channels"),
+        reaction_popularity="emoji",
+        reactions="most_reacted",
+        replies="most_replied",
+    )
+    return mapping(people, "person", *text)
+
+
+def _channels_of_people(now: _Part) -> pl.DataFrame:
+    """The channels in which each author has words, the most words first."""
+    known = now.known_channels
+    names = pl.DataFrame(
+        {"channel": list(known), "name": [channel.name for channel in known.values()]},
+        {"channel": pl.Categorical(), "name": pl.String()},
+    )
+    rows = (
+        now.groups.listable(now.channel_people, "channel")
+        .with_columns(all_words=pl.col("words").sum().over("channel"))
+        .filter(pl.col("words") > 0)
+        .join(names, on="channel", how="left")
+        .sort(-pl.col("words"), -pl.col("messages"), "channel")
+    )
+    about = {name: pl.col(name) for name in ("rank", "words", "messages")}
+    about |= {"slack_cid": pl.col("channel"), "name": pl.coalesce("name", "channel")}
+    about["percent"] = percent_of("words", "all_words").column().shown()
+    return mappings(rows, "person", "channel", enriched_channels=objects(about))
+
+
+def _compared_users(now: _Part, then: _Part) -> msgspec.Raw:
+    def with_groups(part: _Part) -> pl.DataFrame:
+        people = part.people
+        for name in GROUPS:
+            sizes = interactions(part.slice).sizes(name)
+            people = people.join(sizes, on="person", how="left", maintain_order="left")
+        return people.with_columns(pl.exclude("person", "place").fill_null(0))
+
+    def from_zero(column: str) -> pl.Expr:
+        return changes(ColumnQuantity(pl.col(column)), ColumnQuantity(before(column).fill_null(0)))
+
+    groups = {
+        name: pl.struct(total=from_zero(f"{name}_total"), people=from_zero(f"{name}_people"))
+        for name in GROUPS
+    }
+    rows = beside(with_groups(now), with_groups(then), "person")
+    compared = {**_changes(_USERS_COMPARED), "people": together(groups)}
+    return mapping(rows, "person", objects(compared))
+
+
+# ── channels ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _channel_stats(now: _Part) -> msgspec.Raw:
+    begin = now.slice.period.begin
+    known = [(cid, one.created > begin, one.members) for cid, one in now.known_channels.items()]
+    schema = {"channel": pl.Categorical(), "new": pl.Boolean(), "members": pl.Int64()}
+    about = pl.DataFrame(known, schema, orient="row")
+    rows = now.listed.join(about, on="channel", how="left", maintain_order="left")
+    more = {"new": pl.col("new").fill_null(value=False), "members": pl.col("members")}
+    return mapping(rows, "channel", objects({**_shown(_CHANNEL), **more}))
+
+
+def _channel_users(now: _Part) -> msgspec.Raw:
+    people = mappings(now.channel_people, "channel", "person", people=_PAIR)
+    return mapping(with_texts(now.listed, "channel", people), "channel", pl.col("people"))
+
+
+def _enriched_channels(now: _Part) -> msgspec.Raw:
+    channels = now.with_emoji(now.listed, "channel", now.listed)
+    channels = now.with_posting(channels, "channel")
+    channels = now.with_top_lists(channels, "channel", "slack_cid")
+    count = {"reaction_count": pl.col("reactions")}
+    texts = ("emoji_rate", *_TOP_LISTS.values(), *_POSTING)
+    return mapping(channels, "channel", *pieces(count, *texts, reactions="emoji"))
+
+
+def _compared_channels(now: _Part, then: _Part) -> msgspec.Raw:
+    people = beside(now.channel_people, then.channel_people, "channel", "person")
+    users = mappings(people, "channel", "person", users=objects(_changes(_VOLUME)))
+    rows = with_texts(beside(now.listed, then.channels, "channel"), "channel", users)
+    return mapping(rows, "channel", *pieces(_changes(_CHANNELS_COMPARED), "users"))
+
+
+# ── when, and with which emoji ───────────────────────────────────────────────────────────────────
+
+
+def _volumes(part: _Part, by: str, table: str = "") -> dict[int, Json]:
+    """Messages and words of what has any, in the order of steps."""
+    rows = aggregated(part.slice, (by,), _SIZE, table=table).sort(by)
+    return {step: list(size) for step, *size in rows.iter_rows()}
+
+
+def _compared_weekdays(now: _Part, then: _Part) -> Json:
+    def sizes(part: _Part) -> dict[int, dict[str, int]]:
+        rows = aggregated(part.slice, ("weekday",), _SIZE).rows_by_key("weekday", named=True)
+        return {day: row for day, (row,) in rows.items()}
+
+    weeks, nothing = (sizes(now), sizes(then)), dict.fromkeys(_SIZE, 0)
+    return {
+        day: {name: change(*(week.get(day, nothing)[name] for week in weeks)) for name in _SIZE}
+        for day in range(7)
+    }
+
+
+def _shares_of_hours(now: _Part) -> list[float]:
+    """The mean per author of the percentage of messages in each hour, from Monday to Friday."""
+    by_hour = aggregated(now.slice, ("person", "hour"), ("messages", "words"), table="workdays")
+    share = pl.col("messages") / pl.col("messages").sum().over("person")
+    each = dict(by_hour.with_columns(share=share).group_by("hour").agg("share").iter_rows())
+    authors = max(by_hour["person"].n_unique(), 1)
+    return [100 * fsum(each.get(hour, ())) / authors for hour in _HOURS]
+
+
+def _thirds_of_days(now: _Part) -> Json:
+    shares = _shares_of_hours(now)
+    return {name: fsum(shares[hour] for hour in hours) for name, hours in _THIRDS.items()}
+
+
+def _zones(now: _Part) -> pl.DataFrame:
+    """What was written in each zone of enough posters, with the `people` there."""
+    people = aggregated(now.slice, ("person",), _SIZE).sort("person")
+    people = people.join(now.slice.facts.zones, left_on="person", right_on="slack_uid")
+    zones = people.sort("person").group_by("tz").agg(pl.col(_SIZE).sum(), people="person")
+    zones = zones.filter(pl.col("people").list.len() >= now.groups.smallest)
+    return ranked(zones, BY_WORDS, "tz")
+
+
+def _posters_of_zones(now: _Part) -> Json:
+    zones = _zones(now).select("tz", "people").iter_rows()
+    return {tz: dict.fromkeys(people, 1) for tz, people in zones}
+
+
+def _top_messages(now: _Part, count: str) -> Part:
+    top = now.groups.listable(now.slice.top(count)).head(TOP_MESSAGES)
+    return msgspec.Raw(f"[{','.join(top.select(_TOP_ENTRY).to_series())}]")
+
+
+def _emoji(now: _Part) -> dict[str, int]:
+    used = aggregated(now.slice, ("emoji",), ("times_used",))
+    return dict(ranked(used, ["times_used"], "emoji").iter_rows())
+
+
+def _emoji_rates(now: _Part) -> Json:
+    words = volume(now.slice).words
+    return {name: shown(ratio(1000 * number, words)) for name, number in _emoji(now).items()}
 
 
 # ── the whole ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _statistics(part: Slice) -> dict[str, Quantity]:
-    first = part.facts.first_posts.filter(part.period.covers()).height
-    numbers = {name: figure(volume(part)) for name, figure in STATISTICS.items()}
+def _statistics(part: _Part) -> dict[str, Quantity]:
+    first = part.slice.facts.first_posts.filter(part.slice.period.covers()).height
+    numbers = {name: figure(volume(part.slice)) for name, figure in STATISTICS.items()}
     return {**numbers, "first-time posters": first}
 
 
-def _of_half(part: Slice) -> dict[str, Json]:
-    by = volume(part)
+def _shown_statistics(now: _Part) -> Json:
+    by = volume(now.slice)
     return {
+        **{name: shown(figure) for name, figure in _statistics(now).items()},
         "50percent users for messages": authors_of_half(by.by_messages, by.messages_each),
         "50percent users for words": authors_of_half(by.by_words, by.words_each),
     }
 
 
-def _compared_statistics(now: Slice, then: Slice) -> dict[str, Part]:
+def _compared_statistics(now: _Part, then: _Part) -> Part:
     earlier = _statistics(then)
     return {name: change(figure, earlier[name]) for name, figure in _statistics(now).items()}
 
 
-def _new_statistics(now: Slice, then: Slice) -> dict[str, Part]:
+def _new_statistics(now: Slice, then: Slice) -> Part:
     counted = ("threads_started", "replies", "messages", "top_level")
     of_threads = ("unanswered", "answered", FIRST_REPLY.name, FIRST_REPLY_P90.name)
     row = aggregated(now, (), (*counted, *of_threads)).row(0, named=True)
@@ -229,295 +430,76 @@ def _new_statistics(now: Slice, then: Slice) -> dict[str, Part]:
     }
 
 
-# ── people ───────────────────────────────────────────────────────────────────────────────────────
+_OF_PERIOD: Final[Mapping[str, Callable[[_Part], Part]]] = {
+    "statistics": _shown_statistics,
+    "users": lambda now: mapping(now.posters, "person", _PAIR),
+    "user_stats": _user_stats,
+    "enriched_user": _enriched_users,
+    "channels": lambda now: mapping(now.listed, "channel", _PAIR),
+    "channel_stats": _channel_stats,
+    "channel_user": _channel_users,
+    "enriched_channel": _enriched_channels,
+    "weekday": lambda now: _volumes(now, "utc_weekday"),
+    "hour": lambda now: _volumes(now, "utc_hour"),
+    "user_weekday": lambda now: _volumes(now, "weekday"),
+    "user_weekday_hour": lambda now: _volumes(now, "hour", "workdays"),
+    "weekday_activity_percentage": lambda now: dict(enumerate(_shares_of_hours(now))),
+    "weekday_activity_percentage_periods": _thirds_of_days,
+    "weekday_actity_percentage_periods": _thirds_of_days,  # the name that it has always had
+    "timezone": lambda now: {tz: size for tz, *size, _ in _zones(now).iter_rows()},
+    "posters_per_timezone": _posters_of_zones,
+    "reaction": _emoji,
+    "emoji_rate": _emoji_rates,
+    "reaction_count": lambda now: _top_messages(now, REACTED),
+    "reply_count": lambda now: _top_messages(now, REPLIED),
+}
+"""Every key of the document that is about the period alone."""
+
+_COMPARED: Final[Mapping[str, Callable[[_Part, _Part], Part]]] = {
+    "statistics": _compared_statistics,
+    "user_weekday": _compared_weekdays,
+    "channels": _compared_channels,
+    "users": _compared_users,
+}
+"""Those of `compared`, about the period and the one before."""
 
 
-def _everybody(part: Slice) -> pl.DataFrame:
-    """Whoever wrote, ranked, then who was answered in own threads, by ID."""
-    names = ("reactions", "replies_received", "reactions_given")
-    return entries(part, "person", names, BY_WORDS)
-
-
-def _people(now: Slice, groups: SmallGroups, channels: Mapping[str, Channel]) -> dict[str, Part]:
-    people = _everybody(now)
-    posters = people.filter(pl.col("messages") > 0)
-    figures = {name: formula.column().shown() for name, formula in _USER.items()}
-    count = pl.concat_list("messages", "words")
-    stats = objects(count=count, rank=pl.col("place"), **figures)
-    posting = with_texts(people, "person", *_posting(now, "person"))
-    return {
-        "users": mapping(posters, "person", pairs()),
-        "user_stats": mapping(posting, "person", *joined(stats, **_columns(*_POSTING))),
-        "enriched_user": _enriched_people(now, groups, channels, posters),
-    }
-
-
-def _enriched_people(
-    now: Slice, groups: SmallGroups, channels: Mapping[str, Channel], posters: pl.DataFrame
-) -> msgspec.Raw:
-    ways = interactions(now)
-    everybody = pl.concat([ways.everybody(), posters["person"]]).unique().sort()
-    people = everybody.to_frame("person")
-    for name in GROUPS:
-        others = mappings(ways.ranked(name), "uid", "other", **{name: pl.col("n")})
-        people = with_texts(people, "person", others)
-    people = with_texts(
-        people, "person", _emoji(now, "author", posters), _channels_of_people(now, groups, channels)
-    )
-    people = _with_top_lists(people, now, groups, "slack_uid", "person")
-    received = aggregated(now, ("author",), ("times_used",))
-    people = people.join(
-        received, left_on="person", right_on="author", how="left", maintain_order="left"
-    )
-    text = object_of(
-        **_columns(*GROUPS),
-        reaction_popularity=pl.col("emoji"),
-        reaction_count=pl.col("times_used").fill_null(0),
-        emoji_rate=pl.col("emoji_rate"),
-        reactions=pl.col("most_reacted"),
-        replies=pl.col("most_replied"),
-        enriched_channels=pl.col("enriched_channels"),
-    )
-    return mapping(people, "person", *text)
-
-
-def _channels_of_people(
-    now: Slice, groups: SmallGroups, channels: Mapping[str, Channel]
-) -> pl.DataFrame:
-    """The channels in which each author has words, the most words first."""
-    names = pl.DataFrame(
-        {"channel": list(channels), "name": [channel.name for channel in channels.values()]},
-        {"channel": pl.Categorical(), "name": pl.String()},
-    )
-    rows = (
-        groups.listable(_channel_people(now), "channel")
-        .with_columns(all_words=pl.col("words").sum().over("channel"))
-        .filter(pl.col("words") > 0)
-        .join(names, on="channel", how="left")
-        .sort(-pl.col("words"), -pl.col("messages"), "channel")
-    )
-    channel = objects(
-        slack_cid=pl.col("channel"),
-        name=pl.coalesce("name", "channel"),
-        rank=pl.col("rank"),
-        words=pl.col("words"),
-        messages=pl.col("messages"),
-        percent=percent_of("words", "all_words").column().shown(),
-    )
-    return mappings(rows, "person", "channel", enriched_channels=channel)
-
-
-def _compared_users(now: Slice, then: Slice) -> msgspec.Raw:
-    def with_groups(part: Slice) -> pl.DataFrame:
-        people = _everybody(part)
-        for name in GROUPS:
-            sizes = interactions(part).sizes(name)
-            people = people.join(sizes, on="person", how="left", maintain_order="left")
-        return people.with_columns(pl.exclude("person", "place").fill_null(0))
-
-    rows = beside(with_groups(now), with_groups(then), "person")
-    people = {
-        name: together(total=_from_zero(f"{name}_total"), people=_from_zero(f"{name}_people"))
-        for name in GROUPS
-    }
-    return mapping(rows, "person", objects(**_changes(_USERS_COMPARED), people=together(**people)))
-
-
-# ── channels ─────────────────────────────────────────────────────────────────────────────────────
-
-
-def _every_channel(part: Slice) -> pl.DataFrame:
-    return entries(part, "channel", ("posters", "reactions"), BY_WORDS)
-
-
-def _channel_people(part: Slice) -> pl.DataFrame:
-    """Each author in each channel, with the `rank` there; channels by ID, authors by rank."""
-    sizes = aggregated(part, ("channel", "person"), ("messages", "words"))
-    return (
-        ranked(sizes, BY_WORDS, "person")
-        .with_columns(rank=pl.int_range(1, pl.len() + 1).over("channel"))
-        .sort("channel", maintain_order=True)
-    )
-
-
-def _channels(now: Slice, groups: SmallGroups, known: Mapping[str, Channel]) -> dict[str, Part]:
-    channels = groups.listable(_every_channel(now), "channel")
-    people = mappings(_channel_people(now), "channel", "person", people=pairs())
-    about = pl.DataFrame(
-        [
-            (cid, channel.created > now.period.begin, channel.members)
-            for cid, channel in known.items()
-        ],
-        {"channel": pl.Categorical(), "new": pl.Boolean(), "members": pl.Int64()},
-        orient="row",
-    )
-    told = channels.join(about, on="channel", how="left", maintain_order="left")
-    stats = objects(
-        **{name: formula.column().shown() for name, formula in _CHANNEL.items()},
-        new=pl.col("new").fill_null(value=False),
-        members=pl.col("members"),
-    )
-    enriched = with_texts(
-        channels, "channel", _emoji(now, "channel", channels), *_posting(now, "channel")
-    )
-    text = joined(
-        objects(reaction_count=pl.col("reactions")),
-        reactions=pl.col("emoji"),
-        **_columns("emoji_rate", *_TOP_LISTS.values(), *_POSTING),
-    )
-    enriched = _with_top_lists(enriched, now, groups, "slack_cid", "channel")
-    with_people = with_texts(channels, "channel", people)
-    return {
-        "channels": mapping(channels, "channel", pairs()),
-        "channel_stats": mapping(told, "channel", stats),
-        "channel_user": mapping(with_people, "channel", pl.col("people")),
-        "enriched_channel": mapping(enriched, "channel", *text),
-    }
-
-
-def _compared_channels(now: Slice, then: Slice, groups: SmallGroups) -> msgspec.Raw:
-    people = beside(_channel_people(now), _channel_people(then), "channel", "person")
-    users = mappings(people, "channel", "person", users=objects(**_changes(_VOLUME)))
-    channels = groups.listable(_every_channel(now), "channel")
-    rows = beside(channels, _every_channel(then), "channel")
-    text = joined(objects(**_changes(_CHANNELS_COMPARED)), users=pl.col("users"))
-    return mapping(with_texts(rows, "channel", users), "channel", *text)
-
-
-# ── when, and with which emoji ───────────────────────────────────────────────────────────────────
-
-
-def _volumes(part: Slice, by: str, table: str = "") -> dict[int, list[int]]:
-    """Messages and words of what has any, in the order of steps."""
-    rows = aggregated(part, (by,), ("messages", "words"), table=table).sort(by)
-    return {step: [messages, words] for step, messages, words in rows.iter_rows()}
-
-
-def _times(now: Slice, groups: SmallGroups) -> dict[str, Part]:
-    by_hour = aggregated(now, ("person", "hour"), ("messages", "words"), table="workdays")
-    share = pl.col("messages") / pl.col("messages").sum().over("person")
-    each = dict(by_hour.with_columns(share=share).group_by("hour").agg("share").iter_rows())
-    authors = max(by_hour["person"].n_unique(), 1)
-    shares = [100 * fsum(each.get(hour, ())) / authors for hour in _HOURS]
-    thirds = {name: fsum(shares[hour] for hour in hours) for name, hours in _THIRDS.items()}
-    return {
-        "weekday": _by_text(_volumes(now, "utc_weekday")),
-        "hour": _by_text(_volumes(now, "utc_hour")),
-        "user_weekday": _by_text(_volumes(now, "weekday")),
-        "user_weekday_hour": _by_text(_volumes(now, "hour", "workdays")),
-        "weekday_activity_percentage": {str(hour): share for hour, share in enumerate(shares)},
-        "weekday_activity_percentage_periods": thirds,
-        "weekday_actity_percentage_periods": thirds,  # the name that it has always had
-        **_zones(now, groups),
-    }
-
-
-def _by_text(volumes: Mapping[int, Json]) -> dict[str, Json]:
-    return {str(step): volume for step, volume in volumes.items()}
-
-
-def _zones(now: Slice, groups: SmallGroups) -> dict[str, Json]:
-    people = aggregated(now, ("person",), ("messages", "words"))
-    people = people.join(now.facts.zones, left_on="person", right_on="slack_uid").sort("person")
-    sizes = people.group_by("tz").agg(pl.col("messages", "words").sum(), posters=pl.len())
-    zones = ranked(sizes.filter(pl.col("posters") >= groups.smallest), BY_WORDS, "tz")
-    posters: dict[str, dict[str, int]] = {tz: {} for tz in zones["tz"]}
-    for uid, tz in people.select("person", "tz").iter_rows():
-        if tz in posters:
-            posters[tz][uid] = 1
-    volumes = zones.select("tz", "messages", "words").iter_rows()
-    return {
-        "timezone": {tz: [messages, words] for tz, messages, words in volumes},
-        "posters_per_timezone": posters,
-    }
-
-
-def _compared_weekdays(now: Slice, then: Slice) -> dict[str, Part]:
-    weeks = [_volumes(part, "weekday") for part in (now, then)]
-    compared: dict[str, Part] = {}
-    for day in range(7):
-        (messages, words), (messages_before, words_before) = (
-            week.get(day, [0, 0]) for week in weeks
-        )
-        compared[str(day)] = {
-            "messages": change(messages, messages_before),
-            "words": change(words, words_before),
-        }
-    return compared
-
-
-def _posting(now: Slice, whose: str) -> Iterator[pl.DataFrame]:
-    """When each posts: `posting_days`, and of their Monday to Friday `posting_hours`."""
-    for name, (step, table) in _POSTING.items():
-        volumes = aggregated(now, (whose, step), ("messages", "words"), table=table).sort(step)
-        yield mappings(volumes, whose, step, **{name: pairs()})
-
-
-def _reactions(now: Slice, groups: SmallGroups) -> dict[str, Part]:
-    used = ranked(aggregated(now, ("emoji",), ("times_used",)), ["times_used"], "emoji")
-    given = dict(used.iter_rows())
-    words = volume(now).words
-    most = {count: groups.listable(now.top(count)).head(TOP_MESSAGES) for count in _TOP_LISTS}
-    entries = {
-        count: msgspec.Raw(f"[{','.join(top.select(_top_entry()).to_series())}]")
-        for count, top in most.items()
-    }
-    rates = {name: shown(ratio(1000 * number, words)) for name, number in given.items()}
-    return {
-        "reaction": given,
-        "emoji_rate": rates,
-        "reaction_count": entries[REACTED],
-        "reply_count": entries[REPLIED],
-    }
-
-
-def _emoji(now: Slice, whose: str, words: pl.DataFrame) -> pl.DataFrame:
-    """How often each emoji was used on messages of each, `emoji`, and per 1000 of their words,
-    `emoji_rate`.
+def report(
+    inputs: Inputs,
+    period: Period,
+    options: Options,
+    *,
+    generated_at: int,
+    made_from: str = "",
+    smallest_group: int = 1,
+) -> bytes:
+    """Return the document of a period as JSON. ``generated_at`` is in seconds since the epoch,
+    ``made_from`` is added to the fingerprint of the inputs, ``smallest_group`` is that of
+    `SmallGroups`.
     """
-    key = "person" if whose == "author" else whose
-    used = ranked(aggregated(now, (whose, "emoji"), ("times_used",)), ["times_used"], "emoji")
-    used = used.rename({whose: key}).join(
-        words.select(key, "words"), on=key, how="left", maintain_order="left"
-    )
-    rate = floats(_RATE.column().shown())
-    return mappings(used, key, "emoji", emoji=pl.col("times_used"), emoji_rate=rate)
-
-
-# ── text ─────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _with_top_lists(
-    rows: pl.DataFrame, now: Slice, groups: SmallGroups, whose: str, key: str
-) -> pl.DataFrame:
-    """With the most reacted and the most replied messages of each."""
-    for count, name in _TOP_LISTS.items():
-        top = groups.listable(now.top(count)).group_by(whose, maintain_order=True)
-        entries = top.head(TOP_MESSAGES).select(whose, text=_top_entry())
-        each = entries.group_by(whose, maintain_order=True).agg("text")
-        texts = each.select(whose, lists(pl.col("text").list.join(",")).alias(name))
-        rows = with_texts(rows, key, texts, empty="[]")
-    return rows
-
-
-def _top_entry() -> pl.Expr:
-    """`[count, ts, channel, author, thread or null]`."""
-    ts, thread = quoted(timestamps("ts")), quoted(timestamps("thread_ts"))
-    written = quoted(pl.col("slack_cid")), quoted(pl.col("slack_uid"))
-    return lists(pl.col("count"), ts, *written, pl.coalesce(thread, pl.lit("null")))
-
-
-def _columns(*names: str) -> dict[str, pl.Expr]:
-    return {name: pl.col(name) for name in names}
-
-
-def _changes(formulas: Mapping[str, Formula]) -> dict[str, pl.Expr]:
-    return {
-        name: changes(formula.column(), formula.column(before), pl.col("was"))
-        for name, formula in formulas.items()
+    facts = Facts(inputs, options)
+    slices = facts.slice(period), facts.slice(period.previous)
+    groups = SmallGroups(slices[0], smallest_group)
+    now, then = (_Part(part, groups, inputs.channels) for part in slices)
+    document: dict[str, Part] = {
+        "schema_version": SCHEMA_VERSION,
+        "profile": "modern",  # there were others
+        "report_timezone": period.zone.key,
+        "generated_at": generated_at,
+        "input_fingerprint": "/".join(filter(None, (*map(_fingerprint, slices), made_from))),
+        "start_date": period.start.isoformat(),
+        "end_date": period.last.isoformat(),
+        "days": period.days,
+        **{key: make(now) for key, make in _OF_PERIOD.items()},
+        "new_statistics": _new_statistics(*slices),
+        "compared": {key: make(now, then) for key, make in _COMPARED.items()},
     }
+    del facts, slices, groups, now, then  # Before the parts, which are large, are put together.
+    return msgspec.json.encode(document)
 
 
-def _from_zero(column: str) -> pl.Expr:
-    """The change of a column, from zero for one without an entry before."""
-    return changes(ColumnQuantity(pl.col(column)), ColumnQuantity(before(column).fill_null(0)))
+def _fingerprint(part: Slice) -> str:
+    """What a report was made from, in short: how many messages, how recent, sums over them."""
+    sums = pl.sum("word_count", "reaction_count", "reply_count")
+    numbers = part.messages.select(pl.len(), pl.max("fetched_at"), sums).fill_null(0)
+    return "-".join(map(str, numbers.row(0)))

@@ -9,14 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channelstats.metrics.json_text import (
-    floats,
-    joined,
+from channelstats.pages.json_text import (
     lists,
     mapping,
     mappings,
-    object_of,
     objects,
+    pieces,
     quoted,
     with_texts,
 )
@@ -38,8 +36,8 @@ def test_texts_come_back_as_they_were(texts: list[str]) -> None:
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1))
 def test_floats_come_back_as_they_were(numbers: list[float]) -> None:
     frame = pl.DataFrame({"n": numbers})
-    plain = frame.select(floats(pl.col("n"))).to_series()
-    fields = frame.select(objects(n=pl.col("n"))).to_series()
+    plain = frame.select(pl.col("n").cast(pl.String)).to_series()
+    fields = frame.select(objects({"n": pl.col("n")})).to_series()
     assert [json.loads(text) for text in plain] == numbers
     assert [json.loads(text)["n"] for text in fields] == numbers
 
@@ -70,12 +68,12 @@ def test_mappings_are_in_the_order_of_the_rows() -> None:
 
 def test_fields_are_in_the_order_given() -> None:
     frame = pl.DataFrame({"n": [1], "list": ["[2]"], "none": [None]})
-    fields = {"list": pl.col("list"), "n": pl.col("n")}
-    assert list(only(frame, *object_of(**fields)).items()) == [("list", [2]), ("n", 1)]
-    assert list(only(frame, *joined(objects(z=pl.col("none")), **fields)).items()) == [
+    text = pieces({"z": pl.col("none"), "n": pl.col("n")}, "list", more="list")
+    assert list(only(frame, *text).items()) == [
         ("z", None),
-        ("list", [2]),
         ("n", 1),
+        ("list", [2]),
+        ("more", [2]),
     ]
     assert only(frame, lists(pl.col("n"), pl.col("list"))) == [1, [2]]
 

@@ -5,7 +5,7 @@ Rule: text goes in as it is and comes out as JSON; the order of keys is that of 
 An expression "in JSON" is text that is JSON already; whole numbers are that too.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias, Union
 
 import msgspec
@@ -18,58 +18,50 @@ Part: TypeAlias = Union["Json", msgspec.Raw, Mapping[str, "Part"]]
 """What a document is written from: some parts of it are in JSON already."""
 
 Json: TypeAlias = Union[  # noqa: UP007 - recursive, so named in quotes
-    bool, int, float, str, Sequence["Json"], Mapping[str, "Json"], Change, None
+    bool,
+    int,
+    float,
+    str,
+    Sequence["Json"],
+    Mapping[str, "Json"],
+    Mapping[int, "Json"],
+    Change,
+    None,
 ]
 
-Pieces: TypeAlias = list[pl.Expr]
-"""JSON of each row in pieces, so that large texts are put together once."""
+Fields: TypeAlias = Mapping[str, pl.Expr]
+
+_KEY = pl.col("key in JSON")
 
 
-def objects(**fields: pl.Expr) -> pl.Expr:
+def objects(fields: Fields) -> pl.Expr:
     """An object of each row, with these fields."""
-    return together(**fields).struct.json_encode()
+    return together(fields).struct.json_encode()
 
 
-def together(**fields: pl.Expr) -> pl.Expr:
+def together(fields: Fields) -> pl.Expr:
     """Fields as one column, to be a field of an object."""
     return pl.struct(field.alias(name) for name, field in fields.items())
 
 
+def pieces(fields: Fields, *columns: str, **called: str) -> list[pl.Expr]:
+    """An object of each row: some fields, and columns in JSON by their names or as they are
+    ``called``. In pieces, so that large texts are put together once.
+    """
+    made = [objects(fields).str.strip_suffix("}")]
+    for name, column in {**dict(zip(columns, columns, strict=True)), **called}.items():
+        made += [pl.lit(f',"{name}":'), pl.col(column)]
+    return [*made, pl.lit("}")]
+
+
 def quoted(text: pl.Expr) -> pl.Expr:
     """Texts as JSON strings."""
-    return objects(_=text).str.strip_prefix('{"_":').str.strip_suffix("}")
-
-
-def floats(number: pl.Expr) -> pl.Expr:
-    """Finite numbers in JSON."""
-    return number.cast(pl.String)
+    return objects({"_": text}).str.strip_prefix('{"_":').str.strip_suffix("}")
 
 
 def lists(*parts: pl.Expr) -> pl.Expr:
     """A list of each row, of parts in JSON."""
     return pl.concat_str(pl.lit("["), pl.concat_str(*parts, separator=","), pl.lit("]"))
-
-
-def pairs() -> pl.Expr:
-    """The list [messages, words] of each row."""
-    return lists(pl.col("messages"), pl.col("words"))
-
-
-def object_of(**fields: pl.Expr) -> Pieces:
-    """An object of each row, with fields in JSON."""
-    return [*_fields("{", fields), pl.lit("}")]
-
-
-def joined(objects: pl.Expr, **more: pl.Expr) -> Pieces:
-    """Objects that are not empty, with more fields in JSON after theirs."""
-    return [objects.str.strip_suffix("}"), *_fields(",", more), pl.lit("}")]
-
-
-def _fields(mark: str, fields: Mapping[str, pl.Expr]) -> Iterator[pl.Expr]:
-    for name, text in fields.items():
-        yield pl.lit(f'{mark}"{name}":')
-        yield text
-        mark = ","
 
 
 def mappings(frame: pl.DataFrame, outer: str, key: str, **values: pl.Expr) -> pl.DataFrame:
@@ -95,9 +87,6 @@ def mapping(frame: pl.DataFrame, key: str, *value: pl.Expr) -> msgspec.Raw:
     texts[0] = "{" + texts[0]
     texts[-1] += "}"
     return msgspec.Raw(",".join(texts))
-
-
-_KEY = pl.col("key in JSON")
 
 
 def _keys(column: pl.Series) -> pl.Series:
