@@ -83,3 +83,11 @@ def test_where_nothing_says_when_it_was_taken_the_import_asks(
         "taken later, say so with --until DATE"
     )
     assert last_week(capfd) == ("2026-11-08", 5)
+
+
+def test_a_week_that_was_read_to_its_last_second_is_whole(tmp_path: Path, capfd: Capture) -> None:
+    export, now = str(team(tmp_path, NO_DATE)), at(MONDAY, 15)
+    assert called("import-export", export, "--until", "2026-11-21", now=now) == DONE
+    assert error_lines(capfd)[-1].startswith("it has every message up to 2026-11-22 00:00")
+    assert called("send-weekly", "--report-channel", "dev", "--dry-run", now=now) == DONE
+    assert capfd.readouterr().err == ""

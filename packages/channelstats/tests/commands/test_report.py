@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from channelstats.commands import DONE
+from channelstats.commands import report as module
 from channelstats.tables.messages import Messages
 from support.channelstats.called import Capture, called
 from support.channelstats.house import EXAMPLE, NOW
@@ -45,6 +46,16 @@ def test_a_week_after_everything_names_the_newest_message(capfd: Capture) -> Non
     assert later == f"{READ}; what came later is not in this report"
 
 
+def test_days_whose_messages_are_too_old_to_be_kept_have_none(capfd: Capture) -> None:
+    assert called("import-export", str(EXAMPLE), "--retention-days", "10", now=NOW) == DONE
+    capfd.readouterr()
+    [silent] = told(capfd, "--week", "2024-03-05")
+    assert silent == (
+        "there were no messages from 2024-03-03 to 2024-03-09; "
+        "the newest message is from 2024-03-16: --week 2024-03-16"
+    )
+
+
 @pytest.mark.parametrize(
     ("days", "now", "said"),
     [
@@ -78,7 +89,7 @@ def test_messages_are_linked_to_the_workspace_that_files_of_an_export_are_linked
     assert "acme" not in given
 
 
-def test_json_that_is_stored_is_written_again_without_a_message_being_read(
+def test_json_that_is_stored_is_written_again_without_a_message_or_a_name_being_read(
     capfd: Capture, tmp_path: Path
 ) -> None:
     week = ("--format", "json", "--week", "2024-03-10")
@@ -86,10 +97,11 @@ def test_json_that_is_stored_is_written_again_without_a_message_being_read(
     made = capfd.readouterr()
 
     def read(*_: object) -> None:
-        raise AssertionError("messages are read")
+        raise AssertionError("messages or names are read")
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Messages, "of_days", read)
+        patched.setattr(module, "load", read)
         assert called("report", "global", *week, now=LATER + 60) == DONE
     assert capfd.readouterr() == made
     out = ("--format", "csv", "--out", str(tmp_path))

@@ -104,24 +104,21 @@ async def report(context: CommandContext) -> int:
         if not (arguments.send or any(getattr(arguments, name) for name in _PERIOD_FLAGS)):
             period = await _newest_period(context, tables, period)
         request = report_request(settings, kind, subject)
-        files, data = dict[Form, Files](), None
+        files, data, directory = dict[Form, Files](), None, Directory()
         if Form.JSON in forms and settings.min_group == 1:
             # It is stored, and then no message is read for it.
             document = await document_of(
                 tables, period, settings.options, clock=context.clock, refresh=arguments.regen
             )
             files[Form.JSON] = {"": json_of_report(document, request)}
-        directory = await load(tables, settings.slack_name)
-        if arguments.send or files.keys() != set(forms):
+        missing = [form for form in forms if form not in files]
+        if arguments.send or missing:
+            directory = await load(tables, settings.slack_name)
             data = await report_data(
                 tables, settings, period, context.clock, refresh=arguments.regen
             )
             try:
-                files |= {
-                    form: render(request, data, directory, form)
-                    for form in forms
-                    if form not in files
-                }
+                files |= {form: render(request, data, directory, form) for form in missing}
             except ChoiceError as error:
                 raise Failure(f"{arguments.name}: {error}") from None
         await _say_what_is_missing(context, tables, period)
@@ -182,9 +179,8 @@ async def _newest_period(context: CommandContext, tables: Tables, usual: Period)
 
 async def _say_what_is_missing(context: CommandContext, tables: Tables, period: Period) -> None:
     """Say where the report is empty, or the store does not cover all its days."""
-    days = await tables.messages.days()
-    if not any(period.start <= date.fromisoformat(day) <= period.last for day in days):
-        newest = max(days, default="")
+    if await tables.messages.newest_day(period.start, period.last) is None:
+        newest = await tables.messages.newest_day()
         flags = f"--week {newest}"
         if period.days != WEEK:
             flags = f"--days {period.days} --to {newest}"

@@ -175,10 +175,9 @@ async def load_report_data(
         tables, period, options, progress, reach=reach_of(period), refresh=refresh
     )
     data = DashboardData(inputs, period, of_pages(options), period.start.weekday())
-    newest = max(await tables.messages.days(), default=None)
-    day = None if newest is None else date.fromisoformat(newest)
+    newest = await tables.messages.newest_day()
     marks, notes = await tables.marks.all(), await tables.configuration.notes()
-    return ReportData(data, now, smallest_group, day, marks, options, notes)
+    return ReportData(data, now, smallest_group, newest, marks, options, notes)
 
 
 # ── the page ─────────────────────────────────────────────────────────────────────────────────────

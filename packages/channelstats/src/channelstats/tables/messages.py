@@ -122,6 +122,15 @@ class Messages:
         """Whether there is any row of a channel."""
         return bool((await self._table.query_index("Slack_cid", cid, limit=1)).items)
 
+    async def newest_day(self, first: date = date.min, last: date = date.max) -> date | None:
+        """The newest date with a message, of those from ``first`` to ``last``."""
+        for day in sorted(await self.days(), reverse=True):
+            if first.isoformat() <= day <= last.isoformat():
+                page = await self._table.query_index("Date", day, limit=1)
+                if page.items:
+                    return date.fromisoformat(day)
+        return None
+
     # ── rows ─────────────────────────────────────────────────────────────────────────────────────
 
     async def of_channel(self, cid: str, since: str) -> dict[str, MessageRow]:
