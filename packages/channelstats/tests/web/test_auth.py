@@ -18,9 +18,9 @@ from channelstats.web.auth import (
     Way,
     host_name,
     is_own,
-    local,
     personal_token,
 )
+from channelstats.web.http import local
 from support.channelstats.dashboard import TOKEN, Client, Dashboard
 from support.clocks import ManualClock
 

@@ -4,13 +4,15 @@ The one rule: a page shows what a view says, and adds names, form and nothing el
 
     app            paths, and what each answers
     front          how many connections there may be, and how long a first request may take
-    auth           who may look: the middleware before every page, the login, forms
-    marking        marking what is to be done, one item or several
+    auth           who may look: the middleware before every page, and the login
+    http           forms that come and pages that go
+    marking        what is to be done, in words; marking one item of it, or several
     filters        the query of an address
     service        what is read and worked out, and kept as long as it is right
     message_texts  what messages say, from an export at hand
     usual_pages    makes the pages that are opened first before anybody asks
     addresses      where the parts of a page lead: to what is counted, to whoever is named
-    pages          pages from templates, and what the templates ask for
+    pages          the page of a view, and what its template asks for
+    cards          how the sections of a page stand beside one another
     table_pages    which rows of a table a page shows
 """

@@ -70,28 +70,24 @@ from channelstats.web.auth import (
     Authenticator,
     AuthMiddleware,
     Handler,
-    accepts_json,
-    body_of,
-    form_of,
     host_name,
     is_forwarded,
     is_own,
+)
+from channelstats.web.filters import COMPARE, ONLY, BadQuery, Query, asked
+from channelstats.web.http import (
+    accepts_json,
+    body_of,
+    form_of,
     local,
+    message_page,
     page,
+    rendered,
     see_other,
     set_cookie,
 )
-from channelstats.web.filters import COMPARE, ONLY, BadQuery, Query, asked
 from channelstats.web.marking import COOKIE, Marking, said_of
-from channelstats.web.pages import (
-    CHART,
-    MINE,
-    Visit,
-    message_page,
-    start_page,
-    stop_page,
-    view_page,
-)
+from channelstats.web.pages import CHART, MINE, Visit, start_page, view_page
 from channelstats.web.service import Busy, DashboardService, FirstImport, StoreSnapshot
 from channelstats.web.table_pages import PARAMETERS, table_query
 from keytables import KeytablesError
@@ -274,7 +270,7 @@ class Dashboard:
         nothing.
         """
         await self._signed_id(request)
-        return page(stop_page(request.rel_url.query_string))
+        return page(rendered("stop.html", query=request.rel_url.query_string))
 
     async def stop_mail(self, request: web.Request) -> web.Response:
         """End the mail to an address: by the button of that page, or by a mail program."""

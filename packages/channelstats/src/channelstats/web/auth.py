@@ -1,4 +1,4 @@
-"""Who may look at the dashboard: the middleware before every page, the login, forms.
+"""Who may look at the dashboard: the middleware before every page, and the login.
 
 Rule: without a token only this machine may, by a name of this machine and straight, not through a
 proxy; a page of somebody else that had its own name point here (DNS rebinding) bears that name.
@@ -21,7 +21,6 @@ import hmac
 import ipaddress
 import json
 import logging
-import re
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -30,14 +29,22 @@ from http import HTTPStatus
 from pathlib import Path
 from secrets import token_urlsafe
 from typing import Final, TypeAlias
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from aiohttp import hdrs, web
 
 from channelstats.credentials import replace_file
 from channelstats.identifiers import is_user_id
 from channelstats.settings import is_loopback
-from channelstats.web.pages import login_page, message_page
+from channelstats.web.http import (
+    form_of,
+    local,
+    message_page,
+    page,
+    rendered,
+    see_other,
+    set_cookie,
+)
 from keytables import Clock
 
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -77,19 +84,10 @@ _OWN: Final = ("same-origin", "none")
 _MINUTE: Final = 60.0
 _ADDRESSES: Final = 1_000
 _LONGEST_TOKEN: Final = 1_000
-_FORM: Final = "application/x-www-form-urlencoded"
-_PLAIN: Final = "identity"
 _KEY_BYTES: Final = 32
 _TOKEN_DIGITS: Final = 40
 _SESSIONS: Final = 10_000
-_BODY_PATIENCE: Final = 10.0
-"""Seconds that the body of a request may take."""
-
 _log: Final = logging.getLogger("channelstats.web")
-
-_LOCAL: Final = re.compile(r"/(?!/)[!-\[\]-~]*")
-"""A path with a query: ASCII without blanks and without what browsers take for a slash."""
-
 
 # ── tokens and addresses, by values alone ────────────────────────────────────────────────────────
 
@@ -262,11 +260,6 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()
 
 
-def local(to: str) -> str:
-    """A place on this dashboard; what leads elsewhere leads to its start."""
-    return to if _LOCAL.fullmatch(to) else "/"
-
-
 # ── requests ─────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -337,7 +330,7 @@ class AuthMiddleware:
     async def show(self, request: web.Request) -> web.Response:
         if not self._guard.asks:
             return see_other("/")
-        return page(login_page("", local(request.query.get("to", "/"))))
+        return _login_page("", local(request.query.get("to", "/")))
 
     async def log_in(self, request: web.Request) -> web.Response:
         form = await form_of(request)
@@ -345,7 +338,7 @@ class AuthMiddleware:
         token = form.get("token", "")
         wrong = self._tried(token, request, Way.FORM)
         if wrong:
-            return page(login_page(wrong, goal), HTTPStatus.FORBIDDEN)
+            return _login_page(wrong, goal, HTTPStatus.FORBIDDEN)
         return await self._let_in(request, goal, token)
 
     async def log_out(self, request: web.Request) -> web.Response:
@@ -378,72 +371,8 @@ class AuthMiddleware:
             _log.warning("sessions cannot be kept: a restart ends them", exc_info=True)
 
 
-# ── forms and answers ────────────────────────────────────────────────────────────────────────────
-
-
-async def body_of(request: web.Request, kind: str) -> bytes:
-    """The body of a request that has to be of that kind.
-
-    :raises web.HTTPException: it is of another one, is too large, or does not come
-    """
-    if request.content_type != kind:
-        raise web.HTTPUnsupportedMediaType(reason=f"expected {kind}")
-    if request.headers.get(hdrs.CONTENT_ENCODING, _PLAIN).lower() != _PLAIN:
-        raise web.HTTPUnsupportedMediaType(reason="expected a body that is not compressed")
-    try:
-        async with asyncio.timeout(_BODY_PATIENCE):
-            return await request.read()
-    except TimeoutError:
-        raise web.HTTPRequestTimeout from None
-    except web.RequestPayloadError:
-        raise web.HTTPBadRequest(reason="the body is not whole") from None
-
-
-async def fields_of(request: web.Request) -> list[tuple[str, str]]:
-    """The fields of a form that was sent, those that are not empty.
-
-    :raises web.HTTPException: it is no form, is too large, or does not come
-    """
-    return parse_qsl((await body_of(request, _FORM)).decode(errors="replace"))
-
-
-async def form_of(request: web.Request) -> dict[str, str]:
-    """The same; of several with one name, the last."""
-    return dict(await fields_of(request))
-
-
-def accepts_json(request: web.Request) -> bool:
-    """Whether a script asks, which shows the answer itself."""
-    return "application/json" in request.headers.get(hdrs.ACCEPT, "")
-
-
-def page(text: str, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
-    return web.Response(
-        text=text, status=status, content_type="text/html", charset="utf-8", headers=headers
-    )
-
-
-def see_other(to: str) -> web.Response:
-    return web.Response(status=HTTPStatus.SEE_OTHER, headers={hdrs.LOCATION: to})
-
-
-def set_cookie(
-    answer: web.Response, request: web.Request, name: str, value: str, seconds: int
-) -> web.Response:
-    """Have a cookie kept that no script sees, nor another website makes a browser send; over https,
-    to us or to a proxy before us, one for https alone.
-    """
-    secure = origin(request).startswith("https:")
-    answer.set_cookie(
-        name, value, max_age=seconds, path="/", httponly=True, samesite="Strict", secure=secure
-    )
-    return answer
-
-
-def origin(request: web.Request) -> str:
-    """The beginning of the dashboard's addresses, as the browser has it; of a proxy before us."""
-    is_secure = request.secure or request.headers.get("X-Forwarded-Proto") == "https"
-    return str(request.url.with_scheme("https" if is_secure else "http").origin())
+def _login_page(wrong: str, to: str, status: int = HTTPStatus.OK) -> web.Response:
+    return page(rendered("login.html", wrong=wrong, to=to), status)
 
 
 def _refusal(status: HTTPStatus, title: str, text: str, back: str = "") -> web.Response:

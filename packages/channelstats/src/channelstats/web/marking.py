@@ -1,4 +1,5 @@
-"""Marking what is to be done, one item or several at once, and saying so on the next page.
+"""What is to be done, in words; marking one item of it or several at once, and saying so on the
+next page.
 
     POST /marks   `item`, for each of several; `as` what they are marked; `person` whom they are
                   assigned to, "" for nobody; `to` the page to go on with. Who accepts JSON gets 204
@@ -7,19 +8,22 @@
 Rule: all of a request is checked before any of it is stored.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
-from typing import Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 from urllib.parse import quote, unquote
 
 from aiohttp import web
 
 from channelstats.lookup import Names
-from channelstats.pages.queue import is_item, is_question
+from channelstats.metrics.table import Kind
+from channelstats.pages.marked import ASSIGNED_BY, ASSIGNEE, MARKED
+from channelstats.pages.model import Page
+from channelstats.pages.queue import ITEM, QUEUE, Action, is_item, is_question
+from channelstats.render.names import Directory
 from channelstats.tables.marks import MarkState
-from channelstats.web.auth import accepts_json, fields_of, local, see_other, set_cookie
 from channelstats.web.filters import BadQuery
-from channelstats.web.pages import LISTED, NOTHING_CHECKED, SAID, Said
+from channelstats.web.http import accepts_json, fields_of, local, see_other, set_cookie
 from channelstats.web.service import DashboardService
 
 COOKIE: Final = "channelstats-marked"
@@ -29,7 +33,85 @@ _MINUTE: Final = 60
 _LARGEST_COOKIE: Final = 3_500
 """Characters. Browsers drop one of more than 4096 bytes."""
 
+LISTED: Final = "listed"
+"""Said of an item that was marked: it is listed again."""
+
+NOTHING_CHECKED: Final = "nothing"
+
+SAID: Final[Mapping[str, str]] = {
+    MarkState.DONE: "Done",
+    MarkState.SNOOZED: "Left out for a week",
+    MarkState.NOT_A_QUESTION: "Marked as no question",
+    MarkState.ASSIGNED: "Assigned",
+    LISTED: "Listed again",
+    NOTHING_CHECKED: "Nothing is checked",
+}
+"""What has become of items, as a page says it."""
+
+_ABOUT_CHANNEL: Final = (Action.HELP, Action.REVIVE)
+_ABOUT_MESSAGE: Final = (Action.ANSWER,)
+
 Visitor: TypeAlias = Callable[[web.Request, Names], str]
+
+
+class Said(NamedTuple):
+    """What has just become of items: a key of `SAID`, "" for nothing."""
+
+    mark: str = ""
+    items: Sequence[str] = ()
+
+    @property
+    def has_undo(self) -> bool:
+        """Whether the items can be listed again."""
+        return bool(self.items) and self.mark not in (MarkState.ASSIGNED, LISTED)
+
+
+class ItemsOfPage:
+    """What is to be done on a page, and what of it was marked, in words."""
+
+    def __init__(self, view: Page, directory: Directory) -> None:
+        self._directory = directory
+        self.rows: dict[str, dict[str, Any]] = {
+            row[ITEM]: row
+            for table in view.tables
+            if table.name in (QUEUE, MARKED) and ITEM in table.rows.columns
+            for row in table.rows.iter_rows(named=True)
+        }
+
+    def is_marked(self, item: str) -> bool:
+        """Whether somebody marked this item of what is to be done."""
+        return "state" in self.rows[item]
+
+    def label(self, item: str) -> str:
+        """What is to be done: `Answer Freya in #hiring`."""
+        row = self.rows[item]
+        action, person = row["action"], self._directory.person(row["person"])
+        channel = self._directory.called(row["channel"], Kind.CHANNEL)
+        if action in _ABOUT_MESSAGE:
+            return f"{action} {person} in {channel}"
+        return f"{action} {channel if action in _ABOUT_CHANNEL else person}"
+
+    def assignee(self, item: str) -> str:
+        """The ID of whom an item is assigned to, "" for nobody."""
+        return self.rows[item].get(ASSIGNEE) or ""
+
+    def assigned(self, item: str) -> str:
+        """Whom an item is assigned to, and by whom, in words; "" for nobody."""
+        if not (assignee := self.assignee(item)):
+            return ""
+        by = self.rows[item][ASSIGNED_BY]
+        name = self._directory.person(assignee)
+        return f"{name}, by {self._directory.person(by)}" if by and by != assignee else name
+
+    def said(self, said: Said) -> str:
+        """What has just become of items, in a sentence; "" for nothing."""
+        mark, items = said
+        if not items:
+            return f"{SAID[mark]}." if mark else ""
+        what = f"{len(items)} items" if len(items) > 1 else "an item"
+        if len(items) == 1 and items[0] in self.rows:
+            what = self.label(items[0])
+        return f"{SAID[mark]}: {what}."
 
 
 class Marking:

@@ -1,14 +1,13 @@
-"""Pages: of a view, of the start, of the login, and of what went wrong.
+"""The page of a view, and what its template asks for.
 
 Rule: a page is made on the server and whole without a script; it needs nothing from elsewhere. What
 came from outside is text, never markup.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import date
-from enum import StrEnum
 from functools import cached_property
-from typing import Any, Final, NamedTuple
+from typing import Final
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -21,12 +20,10 @@ from channelstats.lookup import Names
 from channelstats.metrics.table import NUMERIC, Cell, Kind, Table
 from channelstats.pages.channel import MOST_COMPARED
 from channelstats.pages.goals import Bound, measured
-from channelstats.pages.marked import ASSIGNED_BY, ASSIGNEE, MARKED
 from channelstats.pages.model import (
     CHANNEL,
     LISTED_IN,
     MORE,
-    OVERVIEW,
     PERSON,
     TO_DO,
     UNCOMPARED,
@@ -35,71 +32,32 @@ from channelstats.pages.model import (
     Heat,
     Network,
     Page,
-    Section,
     SeriesChart,
     Text,
     Tile,
 )
-from channelstats.pages.queue import ITEM, QUEUE, Action
+from channelstats.pages.queue import QUEUE
 from channelstats.render.charts import drawn
-from channelstats.render.charts.drawing import HALF, MAIN, WIDE
-from channelstats.render.html import delta, emoji, environment, unchanged
+from channelstats.render.html import delta, emoji, unchanged
 from channelstats.render.text import line_text
 from channelstats.render.words import NOTHING, date_text, figure_text, goal_state, plural
-from channelstats.tables.marks import MarkState
 from channelstats.web.addresses import HEADING, Addresses
+from channelstats.web.cards import WIDTHS, Slot, cards_of
 from channelstats.web.filters import PRESETS, Query
+from channelstats.web.http import rendered
+from channelstats.web.marking import SAID, ItemsOfPage, Said
 from channelstats.web.table_pages import TableQuery, table_pages
 
 _OFFERED: Final = 60
 """People offered to choose from before anything is typed."""
 
-_RANKED: Final = frozenset({Kind.PERSON, Kind.CHANNEL, Kind.EMOJI, Kind.MESSAGE})
 _FEWEST_ABREAST: Final = 3
-_SHORT_TABLE: Final = 8
-"""Rows that are shown without being asked for."""
-
-_FEW_POINTS: Final = 13
-_FEW_BARS: Final = 24
-_SMALL_TABLE: Final = 3
-"""Columns of a table of which two fit side by side."""
-
-
-LISTED: Final = "listed"
-"""Said of an item that was marked: it is listed again."""
-
-NOTHING_CHECKED: Final = "nothing"
 
 CHART: Final = "chart"
 """The parameter that asks for a chart of several."""
 
 MINE: Final = "mine"
 """The parameter that asks, with `yes`, for what is assigned to the visitor."""
-
-SAID: Final[Mapping[str, str]] = {
-    MarkState.DONE: "Done",
-    MarkState.SNOOZED: "Left out for a week",
-    MarkState.NOT_A_QUESTION: "Marked as no question",
-    MarkState.ASSIGNED: "Assigned",
-    LISTED: "Listed again",
-    NOTHING_CHECKED: "Nothing is checked",
-}
-"""What has become of items, as a page says it."""
-
-_ABOUT_CHANNEL: Final = (Action.HELP, Action.REVIVE)
-_ABOUT_MESSAGE: Final = (Action.ANSWER,)
-
-
-class Said(NamedTuple):
-    """What has just become of items: a key of `SAID`, "" for nothing."""
-
-    mark: str = ""
-    items: Sequence[str] = ()
-
-    @property
-    def has_undo(self) -> bool:
-        """Whether the items can be listed again."""
-        return bool(self.items) and self.mark not in (MarkState.ASSIGNED, LISTED)
 
 
 class Visit(msgspec.Struct, frozen=True):
@@ -126,29 +84,6 @@ class Visit(msgspec.Struct, frozen=True):
     lines: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
-class Slot(StrEnum):
-    """How wide a card is where there is room: as the page, half of that, most of it, the rest."""
-
-    FULL = ""
-    HALF = "half"
-    MAIN = "main"
-    SIDE = "aside"
-
-
-_WIDTHS: Final = {Slot.HALF: HALF, Slot.MAIN: MAIN}
-
-
-class Card(msgspec.Struct, frozen=True):
-    """A chart with the tables that are folded away below it, or a table without one."""
-
-    title: str
-    chart: Chart | None
-    tables: tuple[Table, ...]
-    place: Slot
-    empty: str
-    folded: bool = True
-
-
 def view_page(view: Page, visit: Visit, table: TableQuery = TableQuery()) -> str:  # noqa: B008
     """The page of a view; ``table`` says which rows of a table.
 
@@ -162,23 +97,9 @@ def start_page(visit: Visit, folder: str) -> str:
     return _render("start.html", visit=visit, folder=folder)
 
 
-def message_page(title: str, text: str, *, back: str = "/") -> str:
-    """A page that says what went wrong or was done, and leads back."""
-    return _render("message.html", title=title, text=text, back=back)
-
-
-def stop_page(query: str) -> str:
-    """A page with the button that ends the mail to an address."""
-    return _render("stop.html", query=query)
-
-
-def login_page(wrong: str, to: str) -> str:
-    return _render("login.html", wrong=wrong, to=to)
-
-
 def _render(name: str, **values: object) -> str:
-    template = environment("channelstats.web").get_template(name)
-    return template.render(
+    return rendered(
+        name,
         views=VIEWS,
         MORE=MORE,
         TO_DO=TO_DO,
@@ -207,6 +128,8 @@ class ViewContext:
         self.to = Addresses(view.name, visit.asked, self._directory, self.own)
         self.person = self._directory.person
         self.pages = table_pages(view.tables, table, self._directory.called)
+        self.items = ItemsOfPage(view, self._directory)
+        self.cards = cards_of(view, visit.chart)
         self._goals = measured(view, visit.goals)
 
     @property
@@ -358,13 +281,7 @@ class ViewContext:
         figure = f"{self.view.name}.{tile.name}"
         return [goal_state(goal) for goal in self._goals if goal.bound.figure == figure]
 
-    # ── cards ────────────────────────────────────────────────────────────────────────────────────
-
-    @property
-    def cards(self) -> list[Card]:
-        """The sections, small ones side by side."""
-        cards = [_card(section.showing(self._visit.chart)) for section in self.view.sections]
-        return _panels(cards) if self.view.name == OVERVIEW else _paired(cards)
+    # ── charts ───────────────────────────────────────────────────────────────────────────────────
 
     def is_empty(self, chart: Chart) -> bool:
         """Whether there is nothing to draw."""
@@ -381,29 +298,10 @@ class ViewContext:
             pairs = zip(chart.series, named, strict=True)
             series = tuple(msgspec.structs.replace(of, title=title) for of, title in pairs)
             chart = msgspec.structs.replace(chart, series=series)
-        width, chosen, leads = _WIDTHS.get(place, WIDE), self.choice.person, self.to.leads(chart)
+        width, chosen, leads = WIDTHS[place], self.choice.person, self.to.leads(chart)
         return drawn(chart, width=width, named=self.person, chosen=chosen, leads=leads)
 
     # ── what is to be done ───────────────────────────────────────────────────────────────────────
-
-    @cached_property
-    def _items(self) -> dict[str, dict[str, Any]]:
-        """The rows of what is to be done, and of what was marked, by item."""
-        return {
-            row[ITEM]: row
-            for table in self.view.tables
-            if table.name in (QUEUE, MARKED) and ITEM in table.rows.columns
-            for row in table.rows.iter_rows(named=True)
-        }
-
-    @property
-    def has_items(self) -> bool:
-        """Whether there is anything that can be marked."""
-        return bool(self._items)
-
-    def is_marked(self, item: str) -> bool:
-        """Whether somebody marked this item of what is to be done."""
-        return "state" in self._items[item]
 
     def to_list_of(self, mine: bool) -> str:
         """Where the list is, of what is assigned to the visitor or of everything."""
@@ -414,37 +312,10 @@ class ViewContext:
         """Where the list that is shown is."""
         return self.to_list_of(self._visit.mine)
 
-    def label(self, item: str) -> str:
-        """What is to be done: `Answer Freya in #hiring`."""
-        row = self._items[item]
-        action, person = row["action"], self.person(row["person"])
-        channel = self._directory.called(row["channel"], Kind.CHANNEL)
-        if action in _ABOUT_MESSAGE:
-            return f"{action} {person} in {channel}"
-        return f"{action} {channel if action in _ABOUT_CHANNEL else person}"
-
-    def assignee(self, item: str) -> str:
-        """The ID of whom an item is assigned to, "" for nobody."""
-        return self._items[item].get(ASSIGNEE) or ""
-
-    def assigned(self, item: str) -> str:
-        """Whom an item is assigned to, and by whom, in words; "" for nobody."""
-        if not (assignee := self.assignee(item)):
-            return ""
-        by = self._items[item][ASSIGNED_BY]
-        name = self.person(assignee)
-        return f"{name}, by {self.person(by)}" if by and by != assignee else name
-
     @property
     def said(self) -> str:
         """What has just become of items, in a sentence; "" for nothing."""
-        mark, items = self._visit.said
-        if not items:
-            return f"{SAID[mark]}." if mark else ""
-        what = f"{len(items)} items" if len(items) > 1 else "an item"
-        if len(items) == 1 and items[0] in self._items:
-            what = self.label(items[0])
-        return f"{SAID[mark]}: {what}."
+        return self.items.said(self._visit.said)
 
     # ── tables ───────────────────────────────────────────────────────────────────────────────────
 
@@ -501,55 +372,7 @@ def _span(first: date, last: date) -> str:
     return f"{first:%a} {first.day} {first:%b}{year} to {last:%a} {last.day} {last:%b} {last.year}"
 
 
-def _card(section: Section) -> Card:
-    chart, tables = section.chart, section.tables
-    if chart is not None:
-        place = Slot.HALF if _is_small(chart) else Slot.FULL
-        return Card(section.title, chart, tables, place, section.empty)
-    is_narrow = all(len(table.columns) <= _SMALL_TABLE for table in tables)
-    is_folded = any(map(_is_series, tables))
-    place = Slot.HALF if is_narrow else Slot.FULL
-    return Card(section.title, None, tables, place, section.empty, is_folded)
-
-
-def _is_small(chart: Chart) -> bool:
-    """Whether it needs no more than half the width."""
-    if not isinstance(chart, SeriesChart):
-        return False
-    return len(chart.labels) <= (_FEW_POINTS if chart.is_over_time else _FEW_BARS)
-
-
 def _is_empty(table: Table) -> bool:
     """Whether there is no row, or where there are numbers, none but 0."""
     numbers = [table.rows[column.name] for column in table.columns if column.kind in NUMERIC]
     return not any(cells.max() for cells in numbers) if numbers else table.rows.is_empty()
-
-
-def _is_series(table: Table) -> bool:
-    """Whether it is a long row of numbers, as there is one behind a chart, and no ranking."""
-    kinds = {column.kind for column in table.columns}
-    return not kinds & _RANKED and table.rows.height > _SHORT_TABLE
-
-
-def _paired(cards: Sequence[Card]) -> list[Card]:
-    """A half card without another one of its kind beside it takes the whole width."""
-    placed, at = list(cards), 0
-    while at < len(placed):
-        kinds = {(card.place, card.chart is None) for card in placed[at : at + 2]}
-        if placed[at].place is Slot.HALF and (len(kinds) > 1 or at + 1 == len(placed)):
-            placed[at] = msgspec.structs.replace(placed[at], place=Slot.FULL)
-        at += 2 if placed[at].place is Slot.HALF else 1
-    return placed
-
-
-def _panels(cards: Sequence[Card]) -> list[Card]:
-    """The chart beside what is to be done, where that is there, and two panels side by side."""
-    is_side = [any(table.name == QUEUE for table in card.tables) for card in cards]
-    places = [Slot.SIDE if side else Slot.HALF for side in is_side]
-    places[0] = Slot.MAIN if any(is_side) else Slot.FULL
-    if places.count(Slot.HALF) % 2:
-        places[-1] = Slot.FULL
-    return [
-        msgspec.structs.replace(card, place=place, folded=False)
-        for card, place in zip(cards, places, strict=True)
-    ]
