@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from channelstats.web import auth
+from channelstats.web import auth, http
 from channelstats.web.auth import (
     COOKIE,
     COOKIE_SECONDS,
@@ -238,7 +238,7 @@ async def test_a_broken_compressed_body_is_no_fault_of_ours(
 async def test_a_form_that_does_not_come_is_not_waited_for(
     guarded: Dashboard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(auth, "_BODY_PATIENCE", 0.01)
+    monkeypatch.setattr(http, "_BODY_PATIENCE", 0.01)
     assert await raw(guarded, "POST /login", FORM, "Content-Length: 9") == 408
 
 

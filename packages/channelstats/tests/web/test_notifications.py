@@ -16,7 +16,7 @@ from channelstats.sending.web_push import vapid_key
 from channelstats.settings import Settings, load
 from channelstats.tables.subscriptions import Subscription
 from channelstats.web import app as dashboard
-from channelstats.web import auth
+from channelstats.web import http
 from channelstats.web.app import LARGEST, Dashboard, error_middleware, is_local_request
 from channelstats.web.auth import Authenticator
 from channelstats.web.service import DashboardService
@@ -148,7 +148,7 @@ async def test_a_large_request_is_not_read_whether_or_not_it_says_its_size(
 async def test_a_request_that_does_not_come_is_given_up(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(auth, "_BODY_PATIENCE", 0.01)
+    monkeypatch.setattr(http, "_BODY_PATIENCE", 0.01)
     reader, writer = await asyncio.open_connection(client.host, client.port)
     head = f"POST {PLACE} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
     writer.write(f"{head}Content-Length: 10\r\n\r\n{{".encode())
