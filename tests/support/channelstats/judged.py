@@ -23,8 +23,8 @@ from channelstats.days import Calendar
 from channelstats.facts import Inputs, Options, Period
 from channelstats.facts.periods import History
 from channelstats.ingest.rows import Origin, latest, row_of
+from channelstats.pages.annotations import NO_MARKS, with_marks
 from channelstats.pages.loading import DashboardData
-from channelstats.pages.marked import NO_MARKS, with_marks
 from channelstats.pages.model import TO_DO, Choice
 from channelstats.pages.queue import QUEUE
 from channelstats.pages.views import view_of

@@ -8,8 +8,8 @@ import msgspec
 
 from channelstats.facts.interactions import interactions
 from channelstats.metrics.table import Table
+from channelstats.pages.annotations import NO_MARKS, MarkedItems, with_marks
 from channelstats.pages.loading import DashboardData
-from channelstats.pages.marked import NO_MARKS, MarkedItems, with_marks
 from channelstats.pages.model import Choice, Page, Part
 from channelstats.pages.views import view_of
 from support.channelstats.inputs import inputs_of, wanted

@@ -18,7 +18,7 @@ from aiohttp import web
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from channelstats.tables.subscriptions import Subscription
+from channelstats.tables.sending import Subscription
 from support.aiohttp_server import served
 
 Answer = int | tuple[int, dict[str, str]]

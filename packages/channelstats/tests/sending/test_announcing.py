@@ -22,7 +22,7 @@ from channelstats.sending.mail import mail_server, mail_subscription
 from channelstats.sending.web_push import vapid_key
 from channelstats.sending.week_messages import sure_lines
 from channelstats.settings import Settings, load
-from channelstats.tables.subscriptions import HELD, Subscription
+from channelstats.tables.sending import HELD, Subscription
 from support.channelstats.house import NOW, UTC, House
 from support.channelstats.mail_server import PASSWORD, SmtpServer, smtp_settings
 from support.channelstats.push_service import Answer, Browser, PushService

@@ -17,7 +17,7 @@ from channelstats.sending.mail import (
     stop_secret,
 )
 from channelstats.settings import SettingError, Settings, load
-from channelstats.tables.subscriptions import id_of
+from channelstats.tables.sending import id_of
 from support.channelstats.house import NOW
 from support.channelstats.mail_server import PASSWORD, SmtpServer, smtp_server, smtp_settings
 from support.clocks import ManualClock

@@ -38,7 +38,7 @@ from channelstats.sending.web_push import (
     vapid_key,
 )
 from channelstats.settings import SettingError
-from channelstats.tables.subscriptions import Subscription
+from channelstats.tables.sending import Subscription
 from support.cases import cases
 from support.channelstats.house import NOW
 from support.channelstats.push_service import Browser, PushService, base64url

@@ -14,7 +14,7 @@ from aiohttp.test_utils import TestClient, TestServer, make_mocked_request
 
 from channelstats.sending.web_push import vapid_key
 from channelstats.settings import Settings, load
-from channelstats.tables.subscriptions import Subscription
+from channelstats.tables.sending import Subscription
 from channelstats.web import app as dashboard
 from channelstats.web import http
 from channelstats.web.app import LARGEST, Dashboard, error_middleware, is_local_request

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from channelstats.sending.mail import mail_subscription, stop_secret, stop_url
-from channelstats.tables.subscriptions import id_of
+from channelstats.tables.sending import id_of
 from support.channelstats.dashboard import TOKEN, dashboard
 from support.channelstats.house import House
 

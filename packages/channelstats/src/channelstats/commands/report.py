@@ -29,7 +29,7 @@ from channelstats.pages.stored_document import document_of
 from channelstats.render.names import Directory, load
 from channelstats.render.reports import Files, Form, json_of_report, render
 from channelstats.render.slack import content_of
-from channelstats.sending.sender import Attachment, Sender, SendState
+from channelstats.sending.posting import Attachment, Sender, SendState
 from channelstats.sending.targets import (
     destination_of,
     report_data,
@@ -41,7 +41,7 @@ from channelstats.settings import OptionGroup
 from channelstats.slack.errors import SlackError
 from channelstats.tables import Tables
 from channelstats.tables.exclusion import resolve_channels, resolve_people
-from channelstats.tables.sent_reports import Sent, SentKey
+from channelstats.tables.sending import Sent, SentKey
 
 _OF_MANY_FILES: Final = (Form.CSV, Form.PARQUET)
 _PERIOD_FLAGS: Final = ("week", "first", "last", "days")

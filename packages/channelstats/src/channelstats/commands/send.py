@@ -32,17 +32,15 @@ from channelstats.render.slack import Content, escaped, text_block
 from channelstats.render.words import printable
 from channelstats.sending.announcing import Announcer, AnnounceResult, subscribed
 from channelstats.sending.mail import MailSender, mail_server, mail_subscription, reason
-from channelstats.sending.sender import Sender, SendState
+from channelstats.sending.posting import Sender, SendState, WeeklyRun
 from channelstats.sending.targets import WeeklyPlan, report_data, weekly_plan
 from channelstats.sending.web_push import MAX_SUBSCRIPTIONS
 from channelstats.sending.week_messages import WARNED, WARNING, newest_week, sure_lines, week_report
-from channelstats.sending.weekly import WeeklyRun
 from channelstats.settings import OptionGroup, SettingError
 from channelstats.slack.errors import SlackError
 from channelstats.slack.web_api import WebApi
 from channelstats.tables import Tables
-from channelstats.tables.sent_reports import SentKey
-from channelstats.tables.subscriptions import MAILTO, Subscription
+from channelstats.tables.sending import MAILTO, SentKey, Subscription
 
 SENT_KEPT: Final = timedelta(400)
 """How long it is known what was sent."""

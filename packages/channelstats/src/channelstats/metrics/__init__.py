@@ -9,6 +9,6 @@ with its name, its title, what it means and how it is counted.
     query       the way from a choice, metrics and what rows are about to a table
     volume      how much was written, by how many and how unevenly
     registry    every metric and every other column, by its name
-    people      who stayed, came, went and came back; huddles, the share of bots
-    cohorts     the same week by week; how far those come who join
+    people      who stayed, came, went and came back, also week by week; how far those come who
+                join; huddles, the share of bots
 """

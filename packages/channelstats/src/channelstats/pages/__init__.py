@@ -7,13 +7,11 @@ channels and emoji are IDs in it until a layout names them.
     loading          what the pages of a choice of days are made of, in it and in the days before,
                      and what must not be shown of it
     small_groups     which groups are too small to hide in
-    components       tiles, lines and tables of metrics
-    ranking          channels and people as tables of metrics
+    components       tiles, lines and tables of metrics; channels and people as such tables
     goals            goals and alerts: bounds for the tiles of pages
     queue            what is to be done first, with the reason
-    marked           a page as it is shown: its items as they were marked and assigned
+    annotations      what was marked and assigned of a page's items, and noted on its dates
     team             the team beside all others
-    date_notes       what somebody noted on dates, in charts and tables
     views            the page of every view, by its name
     overview (and volume), todo, hours, channels, people, threads, reactions, network, newcomers:
                      one view each; newcomers also lists the people that its numbers count
@@ -22,6 +20,6 @@ channels and emoji are IDs in it until a layout names them.
     summary          what happened, in a few sentences
     reports          every report by its kind: pages on one sheet
     digest           the same in a few sentences, and what to do
-    document         everything of a period as JSON
+    document         everything of a period as JSON, with json_text for frames
     stored_document  the same, as it was kept
 """

@@ -12,10 +12,9 @@ from channelstats.metrics import registry
 from channelstats.metrics.quantities import ranked, shown
 from channelstats.metrics.query import Scope, aggregated, measured
 from channelstats.metrics.table import Column, Kind, Table
-from channelstats.pages.components import lines_of, table, table_of, tiles
+from channelstats.pages.components import By, lines_of, ranking, table, table_of, tiles
 from channelstats.pages.loading import ViewRequest
 from channelstats.pages.model import ChoiceError, Page, Section, Series, SeriesChart, Tile
-from channelstats.pages.ranking import By, ranking
 from channelstats.pages.threads import waiting_times
 from channelstats.pages.todo import newcomer_section
 

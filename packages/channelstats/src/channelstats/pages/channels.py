@@ -12,10 +12,9 @@ from channelstats.metrics import registry
 from channelstats.metrics.quantities import Formula, percent_of, ranked
 from channelstats.metrics.query import BY_MESSAGES, aggregated, compared, entries
 from channelstats.metrics.table import Table
-from channelstats.pages.components import lines_of, table, table_of, tiles, together
+from channelstats.pages.components import By, lines_of, ranking, table, table_of, tiles, together
 from channelstats.pages.loading import ViewRequest
 from channelstats.pages.model import Page, Section
-from channelstats.pages.ranking import By, ranking
 
 _MOVES: Final = (registry.JOINS, registry.LEAVES)
 

@@ -1,10 +1,12 @@
-"""Tiles, lines and tables that several views have.
+"""Tiles, lines and tables that several views have, and rankings of channels and people.
 
 Rule: a chart of time or steps and its table are made of the same values; a table is made from
-charts, never the other way round.
+charts, never the other way round. Of a ranking the most messages are first, then the most words,
+then by ID; shares and changes are those of everything, whatever rows are shown.
 """
 
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from typing import Final
 from zoneinfo import ZoneInfo
 
@@ -15,7 +17,7 @@ from channelstats.days import Calendar
 from channelstats.facts.periods import axis, labels, points
 from channelstats.metrics.metric import Metric
 from channelstats.metrics.quantities import Quantity, ratio, shown
-from channelstats.metrics.query import Scope, measured, over_time
+from channelstats.metrics.query import Scope, column_of, compared, measured, over_time, parts_of
 from channelstats.metrics.registry import BY, METRICS
 from channelstats.metrics.table import Column, Kind, Table
 from channelstats.metrics.volume import volume
@@ -190,3 +192,57 @@ def message_table(
         date=date_cells(top, now.period.zone),
     )
     return table(name, title, rows, {"count": counted_as, "person": BY}, bar="count")
+
+
+# ── rankings ─────────────────────────────────────────────────────────────────────────────────────
+
+
+class By(StrEnum):
+    """What a row is about."""
+
+    CHANNEL = "channel"
+    PERSON = "person"
+
+
+def _flag(name: str) -> pl.Expr:
+    return pl.when(name).then(pl.lit(name)).otherwise(pl.lit(""))
+
+
+_KNOWN: Final = {"new": _flag("new"), "private": _flag("private"), "members": pl.col("members")}
+"""What is known of a channel beside its messages."""
+
+
+def ranking(
+    request: ViewRequest,
+    by: By,
+    *keys: str,
+    title: str = "",
+    name: str = "",
+    where: pl.Expr | None = None,
+    most: int | None = None,
+    called: Mapping[str, Metric] = NOTHING,
+    bar: str = "messages",
+    about: str = "",
+) -> Table:
+    """A table of these metrics, a row for each channel or person, with the name ``name`` or that of
+    its view, which has all rows where these are the first ``most``. ``where``: of the columns that
+    metrics are made of. ``called`` are metrics in place of those of a key.
+    """
+    scope, view = request.scope, "channels" if by is By.CHANNEL else "people"
+    metrics = {key: called.get(key) or METRICS[key] for key in keys}
+    if by is By.PERSON:  # whoever is chosen, the place is that among all
+        scope = scope._replace(now=scope.now.whole, before=scope.before.whole)
+    rows = compared(scope, by, tuple(parts_of(tuple(metrics.values()))))
+    if by is By.CHANNEL:
+        known = request.data.known_channels.rename({"slack_cid": by})
+        rows = request.listable(rows, by).join(known, on=by, how="left", maintain_order="left")
+    rows = rows if where is None else rows.filter(where)
+    whole = view if most and rows.height > most else ""
+    columns = {
+        key: _KNOWN[key] if key in _KNOWN else column_of(scope, metric)
+        for key, metric in metrics.items()
+    }
+    first = {"rank": columns.pop("rank")} if "rank" in columns else {}
+    shown = rows.head(most or rows.height).select(**first, **{str(by): pl.col(by)}, **columns)
+    title = f"{view.capitalize()} with the most messages" if whole else title or view.capitalize()
+    return table(name or view, title, shown, called, bar=bar, whole=whole, about=about)

@@ -11,17 +11,17 @@ from msgspec.structs import replace
 from channelstats.facts.facts import Slice
 from channelstats.facts.periods import MONTH, WEEK, Period, blocks, labels, weeks, with_point
 from channelstats.metrics import registry
-from channelstats.metrics.cohorts import (
+from channelstats.metrics.metric import Metric
+from channelstats.metrics.people import (
     FOUR,
     STEPS,
     joined,
     joined_by_month,
     posted,
     staying,
+    turnover,
     turnover_by_week,
 )
-from channelstats.metrics.metric import Metric
-from channelstats.metrics.people import turnover
 from channelstats.metrics.quantities import percent, percent_of, shown
 from channelstats.metrics.table import Column, Table
 from channelstats.pages import queue

@@ -13,10 +13,9 @@ from channelstats.metrics import registry
 from channelstats.metrics.quantities import ranked
 from channelstats.metrics.query import entries
 from channelstats.metrics.table import Table
-from channelstats.pages.components import table, tiles
+from channelstats.pages.components import By, ranking, table, tiles
 from channelstats.pages.loading import ViewRequest
 from channelstats.pages.model import Page, Section
-from channelstats.pages.ranking import By, ranking
 from channelstats.tables.columns import ID
 
 _OF_ALL: Final = (

@@ -12,7 +12,7 @@ import polars as pl
 from channelstats.counting import JOINED
 from channelstats.facts.periods import WEEK
 from channelstats.metrics import registry
-from channelstats.metrics.cohorts import REGULAR
+from channelstats.metrics.people import REGULAR
 from channelstats.metrics.table import Table
 from channelstats.pages.channels import channel_table
 from channelstats.pages.components import (

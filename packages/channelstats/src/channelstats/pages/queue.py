@@ -440,7 +440,7 @@ def is_question(key: str) -> bool:
 
 
 def queue(rows: pl.DataFrame, most: int = LISTED) -> Section:
-    """All items, of which `marked.with_marks` leaves the first ``most`` that are not marked."""
+    """All items, of which `with_marks` leaves the first ``most`` that are not marked."""
     about = (
         "In turn of each kind what is most urgent: questions without an answer, newcomers whom"
         " nobody answered, regulars and channels that fell silent, people who joined and never"

@@ -19,10 +19,17 @@ from channelstats.facts.facts import Slice
 from channelstats.facts.periods import Period
 from channelstats.facts.reading import Options, load_inputs
 from channelstats.metrics.table import Kind, Table
-from channelstats.pages.date_notes import NO_NOTES, DateNotes, with_date_notes
+from channelstats.pages.annotations import (
+    ASSIGNED_BY,
+    NO_MARKS,
+    NO_NOTES,
+    DateNotes,
+    MarkedItems,
+    with_date_notes,
+    with_marks,
+)
 from channelstats.pages.document import report
 from channelstats.pages.loading import DashboardData, ViewRequest, of_pages, reach_of
-from channelstats.pages.marked import ASSIGNED_BY, NO_MARKS, MarkedItems, with_marks
 from channelstats.pages.model import (
     ALL_VIEWS,
     CHANNEL,

@@ -5,8 +5,7 @@ happens on the way. What was sent is recorded in the store, so that another run,
 knows.
 
     targets        which report goes where, and what it is made of
-    weekly         every report of a week, and the message on goals and alerts
-    sender         one report: its lease, its parts, what went wrong
+    posting        one report in Slack, and every report of a week with goals and alerts
     announcing     notifies subscribers of a new week, and of goals that are sure to be missed
     week_messages  what they are told
     mail           one mail, handed to the operator's server

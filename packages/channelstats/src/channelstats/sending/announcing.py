@@ -34,7 +34,7 @@ from channelstats.sending.week_messages import (
 from channelstats.settings import Settings
 from channelstats.slack.rate_limits import Sleep
 from channelstats.tables import Tables
-from channelstats.tables.subscriptions import Subscription, warned
+from channelstats.tables.sending import Subscription, warned
 from keytables import Clock, Value
 from keytables.lease import Lease, LeaseLost
 

@@ -30,7 +30,7 @@ import msgspec
 
 from channelstats.credentials import mail_password, read_or_create
 from channelstats.settings import SettingError, Settings, is_loopback
-from channelstats.tables.subscriptions import MAILTO, Subscription, id_of
+from channelstats.tables.sending import MAILTO, Subscription, id_of
 from keytables import Clock
 
 STOP_PATH: Final = "mail/stop"

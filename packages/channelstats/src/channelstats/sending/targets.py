@@ -20,7 +20,7 @@ from channelstats.slack.web_api import WebApi
 from channelstats.tables import Tables
 from channelstats.tables.directory import Channel, User
 from channelstats.tables.exclusion import resolve_channels, resolve_people
-from channelstats.tables.sent_reports import SentKey
+from channelstats.tables.sending import SentKey
 from keytables import Clock
 
 SUFFIX: Final = "-stats"

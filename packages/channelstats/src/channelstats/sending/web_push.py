@@ -38,7 +38,7 @@ from pywebpush import WebPusher
 
 from channelstats.credentials import read_or_create
 from channelstats.settings import HOST, SettingError, is_loopback
-from channelstats.tables.subscriptions import Subscription
+from channelstats.tables.sending import Subscription
 from keytables import Clock
 
 MAX_SUBSCRIPTIONS: Final = 5000

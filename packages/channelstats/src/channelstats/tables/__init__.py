@@ -4,19 +4,17 @@ The one rule: names and encodings are those of the data model; both spellings of
 one is written.
 
     store          all tables of one prefix, opened; one run writes at a time
-    items          names, keys and indexes of tables; attributes, batches and pages of items
+    items          names, keys and indexes of tables; attributes, batches and pages of items;
+                   texts of any length: members of channels, stored reports
     message_row    a message as a row and an item; mentions, reactions, replies as text
     columns        messages as columns, and those of a date in a file
-    kept_files     files beside the store that are kept for speed
     messages       reading and writing messages, as rows and as columns
     day_versions   which state of a date's messages is the present one; dates being written to
     first_posts    each person's first message, updated while messages come in
     exclusion      messages without those who are excluded; people and dates that are removed
     directory      users and channels, and what is counted of them
     configuration  counts and their history, names, markers of running work
-    text_store     texts of any length: members of channels, stored reports
-    sent_reports   what was sent where, and who is sending it
-    subscriptions  browsers that are notified
+    sending        what was sent where and who is sending it; who is notified
     marks          what is done, snoozed or no question of what is to be done
 """
 

@@ -6,7 +6,8 @@ spellings of a row are understood, see `channelstats.tables.message_row`.
 
 Rule: a file is used for the version that its rows were read under, and only whole; what else is in
 the folder is as good as nothing. A file does not outlive its version: it is overwritten and removed
-by the run that ended the version, and on another machine by the first reading of a process.
+by the run that ended the version, and on another machine by the first reading of a process. Only
+their owner can read files; they are kept for speed alone and may be deleted at any time.
 
     <yyyy-mm-dd>-<version>-<digest of its content, for this date and version>.parquet
 
@@ -17,6 +18,7 @@ are read from rows.
 import asyncio
 import hashlib
 import io
+import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -25,7 +27,6 @@ from typing import IO, Final
 
 import polars as pl
 
-from channelstats.tables.kept_files import PART, erase, files_in, write_file
 from channelstats.tables.message_row import REACTION_USERS
 from keytables import Item
 from keytables.stores import SqliteUrl, parse_store
@@ -318,3 +319,48 @@ def _content(path: Path) -> bytes | None:
     match = _NAME.fullmatch(path.name)
     is_whole = match is not None and match[3] == _digest(match[1], match[2], content)
     return content if is_whole else None
+
+
+# ── writing and erasing files ────────────────────────────────────────────────────────────────────
+
+PART: Final = ".part-"
+"""What the name of an unfinished file begins with."""
+
+
+def write_file(folder: Path, name: str, content: bytes) -> Path:
+    """Write a file into a folder, which is made if it is missing.
+
+    :raises OSError: it is not written
+    """
+    missing = [above for above in (folder, *folder.parents) if not above.exists()]
+    for above in reversed(missing):
+        above.mkdir(0o700, exist_ok=True)
+    part = folder / f"{PART}{os.urandom(4).hex()}"
+    try:
+        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as to:
+            to.write(content)
+        return part.rename(folder / name)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def erase(path: Path) -> bool:
+    """Overwrite a file and remove it; return whether at least one of both was done."""
+    is_erased = False
+    with suppress(OSError), path.open("r+b") as file:
+        file.write(bytes(path.stat().st_size))
+        os.fsync(file.fileno())
+        is_erased = True
+    with suppress(OSError):
+        path.unlink(missing_ok=True)
+        is_erased = True
+    return is_erased
+
+
+def files_in(folder: Path | None) -> list[Path]:
+    """What is in a folder, if there is one."""
+    names = list[str]()
+    if folder is not None:
+        with suppress(OSError):  # there is none yet
+            names = os.listdir(folder)
+    return [Path(folder or "", name) for name in names]

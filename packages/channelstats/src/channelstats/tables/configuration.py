@@ -24,7 +24,7 @@ Rule: one row for each key, any columns; a report takes the counts of its own ti
                           newest; workspaces
     forgotten             people: digests of the IDs of those whom the store has forgotten
     notes                 a column `yyyy-mm-dd` for each date that somebody noted something on: what
-    sent …                what was sent where; see `channelstats.tables.sent_reports`
+    sent …                what was sent where; see `channelstats.tables.sending`
 """
 
 from collections.abc import Iterable, Mapping
@@ -34,8 +34,7 @@ from typing import Final
 import msgspec
 
 from channelstats.tables.directory import Channel
-from channelstats.tables.items import number, struct_of, text, texts, without_empty
-from channelstats.tables.text_store import LIMIT
+from channelstats.tables.items import LIMIT, number, struct_of, text, texts, without_empty
 from keytables import Clock, Item, TableHandle, Update, Value
 from keytables.lease import Lease
 

@@ -25,12 +25,10 @@ from channelstats.tables.directory import (
     UsersCreated,
     Watermarks,
 )
-from channelstats.tables.items import HASH_KEYS, table
+from channelstats.tables.items import HASH_KEYS, TextStore, table
 from channelstats.tables.marks import Marks
 from channelstats.tables.messages import Messages
-from channelstats.tables.sent_reports import SentReports
-from channelstats.tables.subscriptions import Subscriptions
-from channelstats.tables.text_store import TextStore
+from channelstats.tables.sending import SentReports, Subscriptions
 from keytables import Clock, Engine, TableHandle, Unavailable
 from keytables.lease import LeaseLost
 from keytables.stores import open_engine

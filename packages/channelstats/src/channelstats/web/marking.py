@@ -17,7 +17,7 @@ from aiohttp import web
 
 from channelstats.lookup import Names
 from channelstats.metrics.table import Kind
-from channelstats.pages.marked import ASSIGNED_BY, ASSIGNEE, MARKED
+from channelstats.pages.annotations import ASSIGNED_BY, ASSIGNEE, MARKED
 from channelstats.pages.model import Page
 from channelstats.pages.queue import ITEM, QUEUE, Action, is_item, is_question
 from channelstats.render.names import Directory

@@ -21,7 +21,7 @@ from channelstats.facts.periods import WEEK, YEAR, History
 from channelstats.facts.reading import ReportContext, history_of, load_context
 from channelstats.lookup import Names
 from channelstats.metrics.volume import volume
-from channelstats.pages.date_notes import with_date_notes
+from channelstats.pages.annotations import with_date_notes, with_marks
 from channelstats.pages.loading import (
     NO_MEMBERS,
     DashboardData,
@@ -31,7 +31,6 @@ from channelstats.pages.loading import (
     load_members,
     refuse_small,
 )
-from channelstats.pages.marked import with_marks
 from channelstats.pages.model import CHANNEL, UNCOMPARED, Choice, ChoiceError, Page
 from channelstats.pages.reports import ReportKind, ReportRequest, load_report_data
 from channelstats.pages.views import view_of

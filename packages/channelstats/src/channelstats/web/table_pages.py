@@ -17,7 +17,7 @@ import polars as pl
 
 from channelstats.metrics.quantities import replaced
 from channelstats.metrics.table import NUMERIC, Column, Kind, Table
-from channelstats.pages.marked import ASSIGNED_BY, ASSIGNEE
+from channelstats.pages.annotations import ASSIGNED_BY, ASSIGNEE
 from channelstats.web.filters import BadQuery, whole_number
 
 PARAMETERS: Final = ("table", "sort", "find", "page")

@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from channelstats.render.slack import Content, text_block
-from channelstats.sending.sender import Attachment, Sender, SendResult, SendState
+from channelstats.sending.posting import Attachment, Sender, SendResult, SendState
 from channelstats.slack.client import SlackClient
 from channelstats.slack.errors import ChannelRefused, MissingScope, NoAnswer
 from channelstats.slack.web_api import WebApi
-from channelstats.tables.sent_reports import HELD, Sent, SentKey, SentReports, columns_of
+from channelstats.tables.sending import HELD, Sent, SentKey, SentReports, columns_of
 from keytables import Clock, Unavailable
 from keytables.lease import RENEWALS, Lease
 from support.channelstats.fake_slack import TOKEN, Fault

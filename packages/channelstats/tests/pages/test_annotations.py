@@ -3,7 +3,7 @@
 from datetime import date
 
 from channelstats.facts import Options, Period
-from channelstats.pages.date_notes import with_date_notes
+from channelstats.pages.annotations import with_date_notes
 from channelstats.pages.loading import DashboardData
 from channelstats.pages.model import DateNote, SeriesChart
 from support.channelstats.house import UTC
