@@ -64,8 +64,6 @@ SCHEMA_VERSION: Final = 1
 TOP_MESSAGES: Final = 10
 """Messages that are listed of everybody, of a channel, of an author."""
 
-_HOURS: Final = range(24)
-_THIRDS: Final = {"0": range(8), "1": range(8, 16), "2": range(16, 24)}
 _SIZE: Final = ("messages", "words")
 _PAIR: Final = lists(*map(pl.col, _SIZE))
 
@@ -115,7 +113,7 @@ _COMPARED_OF_USERS: Final = ("rphw", "thread_messages", "percent_of_words", "cum
 _USERS_COMPARED: Final = {**_VOLUME, **{name: _USER[name] for name in _COMPARED_OF_USERS}}
 _ROUNDED: Final = {"share_rounded": Formula("words", "all_words", 100, tenths=True)}
 _CHANNELS_COMPARED: Final = {**_VOLUME, **_CHANNEL, **_ROUNDED}
-_RATE: Final = Formula("times_used", "words", 1000)
+_RATE_TEXT: Final = Formula("times_used", "words", 1000).column().shown().cast(pl.String)
 
 _POSTING: Final = {"posting_days": ("weekday", "timed"), "posting_hours": ("hour", "workdays")}
 """When each posts: by what, and of which messages. Hours are those from Monday to Friday."""
@@ -133,6 +131,8 @@ def _changes(formulas: Mapping[str, Formula]) -> dict[str, pl.Expr]:
         for name, formula in formulas.items()
     }
 
+
+_USER_STATS: Final = {"count": pl.concat_list(*_SIZE), "rank": pl.col("place"), **_shown(_USER)}
 
 # ── what rows are about ──────────────────────────────────────────────────────────────────────────
 
@@ -171,6 +171,12 @@ class _Part:
             .sort("channel", maintain_order=True)
         )
 
+    @property
+    def with_people(self) -> pl.DataFrame:
+        """The channels with their authors, as JSON."""
+        people = mappings(self.channel_people, "channel", "person", people=_PAIR)
+        return with_texts(self.listed, "channel", people)
+
     def with_posting(self, rows: pl.DataFrame, by: str) -> pl.DataFrame:
         for name, (step, table) in _POSTING.items():
             volumes = aggregated(self.slice, (by, step), _SIZE, table=table).sort(step)
@@ -183,8 +189,7 @@ class _Part:
             aggregated(self.slice, (by, "emoji"), ("times_used",)), ["times_used"], "emoji"
         )
         used = used.join(words.select(by, "words"), on=by, how="left", maintain_order="left")
-        rate = _RATE.column().shown().cast(pl.String)
-        texts = mappings(used, by, "emoji", emoji=pl.col("times_used"), emoji_rate=rate)
+        texts = mappings(used, by, "emoji", emoji=pl.col("times_used"), emoji_rate=_RATE_TEXT)
         return with_texts(rows, by, texts)
 
     def with_top_lists(self, rows: pl.DataFrame, by: str, whose: str) -> pl.DataFrame:
@@ -209,11 +214,6 @@ _TOP_ENTRY: Final = lists(
 
 
 # ── people ───────────────────────────────────────────────────────────────────────────────────────
-
-
-def _user_stats(now: _Part) -> msgspec.Raw:
-    count = {"count": pl.concat_list(*_SIZE), "rank": pl.col("place"), **_shown(_USER)}
-    return mapping(now.with_posting(now.people, "person"), "person", *pieces(count, *_POSTING))
 
 
 def _enriched_users(now: _Part) -> msgspec.Raw:
@@ -291,11 +291,6 @@ def _channel_stats(now: _Part) -> msgspec.Raw:
     return mapping(rows, "channel", objects({**_shown(_CHANNEL), **more}))
 
 
-def _channel_users(now: _Part) -> msgspec.Raw:
-    people = mappings(now.channel_people, "channel", "person", people=_PAIR)
-    return mapping(with_texts(now.listed, "channel", people), "channel", pl.col("people"))
-
-
 def _enriched_channels(now: _Part) -> msgspec.Raw:
     channels = now.with_emoji(now.listed, "channel", now.listed)
     channels = now.with_posting(channels, "channel")
@@ -315,65 +310,53 @@ def _compared_channels(now: _Part, then: _Part) -> msgspec.Raw:
 # ── when, and with which emoji ───────────────────────────────────────────────────────────────────
 
 
-def _volumes(part: _Part, by: str, table: str = "") -> dict[int, Json]:
-    """Messages and words of what has any, in the order of steps."""
-    rows = aggregated(part.slice, (by,), _SIZE, table=table).sort(by)
-    return {step: list(size) for step, *size in rows.iter_rows()}
+def _sizes(part: _Part, by: str, table: str = "") -> pl.DataFrame:
+    return aggregated(part.slice, (by,), _SIZE, table=table).sort(by)
 
 
-def _compared_weekdays(now: _Part, then: _Part) -> Json:
-    def sizes(part: _Part) -> dict[int, dict[str, int]]:
-        rows = aggregated(part.slice, ("weekday",), _SIZE).rows_by_key("weekday", named=True)
-        return {day: row for day, (row,) in rows.items()}
+def _compared_weekdays(now: _Part, then: _Part) -> msgspec.Raw:
+    def sizes(part: _Part) -> pl.DataFrame:
+        days = pl.DataFrame({"weekday": range(7)}, {"weekday": pl.Int64()})
+        known = _sizes(part, "weekday").cast({"weekday": pl.Int64()})
+        return days.join(known, on="weekday", how="left", maintain_order="left").fill_null(0)
 
-    weeks, nothing = (sizes(now), sizes(then)), dict.fromkeys(_SIZE, 0)
-    return {
-        day: {name: change(*(week.get(day, nothing)[name] for week in weeks)) for name in _SIZE}
-        for day in range(7)
-    }
+    rows = beside(sizes(now), sizes(then), "weekday")
+    return mapping(rows, "weekday", objects(_changes(_VOLUME)))
 
 
 def _shares_of_hours(now: _Part) -> list[float]:
     """The mean per author of the percentage of messages in each hour, from Monday to Friday."""
-    by_hour = aggregated(now.slice, ("person", "hour"), ("messages", "words"), table="workdays")
+    by_hour = aggregated(now.slice, ("person", "hour"), _SIZE, table="workdays")
     share = pl.col("messages") / pl.col("messages").sum().over("person")
     each = dict(by_hour.with_columns(share=share).group_by("hour").agg("share").iter_rows())
     authors = max(by_hour["person"].n_unique(), 1)
-    return [100 * fsum(each.get(hour, ())) / authors for hour in _HOURS]
+    return [100 * fsum(each.get(hour, ())) / authors for hour in range(24)]
 
 
 def _thirds_of_days(now: _Part) -> Json:
     shares = _shares_of_hours(now)
-    return {name: fsum(shares[hour] for hour in hours) for name, hours in _THIRDS.items()}
+    return {str(third): fsum(shares[8 * third : 8 * third + 8]) for third in range(3)}
 
 
 def _zones(now: _Part) -> pl.DataFrame:
     """What was written in each zone of enough posters, with the `people` there."""
+    zones = now.slice.facts.zones
     people = aggregated(now.slice, ("person",), _SIZE).sort("person")
-    people = people.join(now.slice.facts.zones, left_on="person", right_on="slack_uid")
-    zones = people.sort("person").group_by("tz").agg(pl.col(_SIZE).sum(), people="person")
-    zones = zones.filter(pl.col("people").list.len() >= now.groups.smallest)
-    return ranked(zones, BY_WORDS, "tz")
+    people = people.join(zones, left_on="person", right_on="slack_uid", maintain_order="left")
+    every = people.group_by("tz").agg(pl.col(_SIZE).sum(), people="person")
+    large = every.filter(pl.col("people").list.len() >= now.groups.smallest)
+    return ranked(large, BY_WORDS, "tz")
 
 
-def _posters_of_zones(now: _Part) -> Json:
-    zones = _zones(now).select("tz", "people").iter_rows()
-    return {tz: dict.fromkeys(people, 1) for tz, people in zones}
-
-
-def _top_messages(now: _Part, count: str) -> Part:
+def _top_messages(now: _Part, count: str) -> msgspec.Raw:
     top = now.groups.listable(now.slice.top(count)).head(TOP_MESSAGES)
     return msgspec.Raw(f"[{','.join(top.select(_TOP_ENTRY).to_series())}]")
 
 
-def _emoji(now: _Part) -> dict[str, int]:
+def _emoji(now: _Part) -> pl.DataFrame:
     used = aggregated(now.slice, ("emoji",), ("times_used",))
-    return dict(ranked(used, ["times_used"], "emoji").iter_rows())
-
-
-def _emoji_rates(now: _Part) -> Json:
-    words = volume(now.slice).words
-    return {name: shown(ratio(1000 * number, words)) for name, number in _emoji(now).items()}
+    words = pl.lit(volume(now.slice).words, pl.Int64)
+    return ranked(used, ["times_used"], "emoji").with_columns(words=words)
 
 
 # ── the whole ────────────────────────────────────────────────────────────────────────────────────
@@ -392,11 +375,6 @@ def _shown_statistics(now: _Part) -> Json:
         "50percent users for messages": authors_of_half(by.by_messages, by.messages_each),
         "50percent users for words": authors_of_half(by.by_words, by.words_each),
     }
-
-
-def _compared_statistics(now: _Part, then: _Part) -> Part:
-    earlier = _statistics(then)
-    return {name: change(figure, earlier[name]) for name, figure in _statistics(now).items()}
 
 
 def _new_statistics(now: Slice, then: Slice) -> Part:
@@ -433,30 +411,40 @@ def _new_statistics(now: Slice, then: Slice) -> Part:
 _OF_PERIOD: Final[Mapping[str, Callable[[_Part], Part]]] = {
     "statistics": _shown_statistics,
     "users": lambda now: mapping(now.posters, "person", _PAIR),
-    "user_stats": _user_stats,
+    "user_stats": lambda now: mapping(
+        now.with_posting(now.people, "person"), "person", *pieces(_USER_STATS, *_POSTING)
+    ),
     "enriched_user": _enriched_users,
     "channels": lambda now: mapping(now.listed, "channel", _PAIR),
     "channel_stats": _channel_stats,
-    "channel_user": _channel_users,
+    "channel_user": lambda now: mapping(now.with_people, "channel", pl.col("people")),
     "enriched_channel": _enriched_channels,
-    "weekday": lambda now: _volumes(now, "utc_weekday"),
-    "hour": lambda now: _volumes(now, "utc_hour"),
-    "user_weekday": lambda now: _volumes(now, "weekday"),
-    "user_weekday_hour": lambda now: _volumes(now, "hour", "workdays"),
+    "weekday": lambda now: mapping(_sizes(now, "utc_weekday"), "utc_weekday", _PAIR),
+    "hour": lambda now: mapping(_sizes(now, "utc_hour"), "utc_hour", _PAIR),
+    "user_weekday": lambda now: mapping(_sizes(now, "weekday"), "weekday", _PAIR),
+    "user_weekday_hour": lambda now: mapping(_sizes(now, "hour", "workdays"), "hour", _PAIR),
     "weekday_activity_percentage": lambda now: dict(enumerate(_shares_of_hours(now))),
     "weekday_activity_percentage_periods": _thirds_of_days,
     "weekday_actity_percentage_periods": _thirds_of_days,  # the name that it has always had
-    "timezone": lambda now: {tz: size for tz, *size, _ in _zones(now).iter_rows()},
-    "posters_per_timezone": _posters_of_zones,
-    "reaction": _emoji,
-    "emoji_rate": _emoji_rates,
+    "timezone": lambda now: mapping(_zones(now), "tz", _PAIR),
+    "posters_per_timezone": lambda now: {
+        tz: dict.fromkeys(people, 1)
+        for tz, people in _zones(now).select("tz", "people").iter_rows()
+    },
+    "reaction": lambda now: mapping(_emoji(now), "emoji", pl.col("times_used")),
+    "emoji_rate": lambda now: mapping(_emoji(now), "emoji", _RATE_TEXT),
     "reaction_count": lambda now: _top_messages(now, REACTED),
     "reply_count": lambda now: _top_messages(now, REPLIED),
 }
 """Every key of the document that is about the period alone."""
 
 _COMPARED: Final[Mapping[str, Callable[[_Part, _Part], Part]]] = {
-    "statistics": _compared_statistics,
+    "statistics": lambda now, then: {
+        name: change(figure, earlier)
+        for (name, figure), earlier in zip(
+            _statistics(now).items(), _statistics(then).values(), strict=True
+        )
+    },
     "user_weekday": _compared_weekdays,
     "channels": _compared_channels,
     "users": _compared_users,
