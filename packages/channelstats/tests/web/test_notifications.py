@@ -15,11 +15,11 @@ from aiohttp.test_utils import TestClient, TestServer, make_mocked_request
 from channelstats.sending.web_push import vapid_key
 from channelstats.settings import Settings, load
 from channelstats.tables.sending import Subscription
-from channelstats.web import app as dashboard
-from channelstats.web import http
-from channelstats.web.app import LARGEST, Dashboard, error_middleware, is_local_request
+from channelstats.web import http, subscribing
+from channelstats.web.app import LARGEST, Dashboard, error_middleware
 from channelstats.web.auth import Authenticator
 from channelstats.web.service import DashboardService
+from channelstats.web.subscribing import is_local_request
 from support.channelstats.house import EXAMPLE, NOW, House
 from support.channelstats.push_service import Browser
 from support.clocks import ManualClock
@@ -209,7 +209,7 @@ async def test_a_private_address_is_refused_unless_the_operator_named_it(client:
 async def test_there_are_only_so_many(
     client: Client, empty: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dashboard, "MAX_SUBSCRIPTIONS", 1)
+    monkeypatch.setattr(subscribing, "MAX_SUBSCRIPTIONS", 1)
     assert (await sent(client, "POST", BROWSER.json))[0] == 201
     status, told = await sent(client, "POST", Browser("https://push.example.com/2").json)
     assert (status, told) == (503, {"error": "there are 1 subscriptions already"})

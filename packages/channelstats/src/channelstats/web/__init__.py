@@ -7,6 +7,7 @@ The one rule: a page shows what a view says, and adds names, form and nothing el
     auth           who may look: the middleware before every page, and the login
     http           forms that come and pages that go
     marking        what is to be done, in words; marking one item of it, or several
+    subscribing    who is told of new reports: browsers, and the end of mail
     filters        the query of an address
     service        what is read and worked out, and kept as long as it is right
     message_texts  what messages say, from an export at hand

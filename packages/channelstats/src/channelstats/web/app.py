@@ -15,13 +15,7 @@ page of the same numbers.
     /health               whether the dashboard and its store answer
     /login /logout        where a token is asked for
     /static/...           style, scripts, icons
-    /mail/stop                    GET asks, POST ends the mail to the address of a signed link
-    /notifications/key            {"key": …}: what a page subscribes to new reports with
-    /notifications/subscriptions  POST a PushSubscription as JSON: 201, or 200 when it was known;
-                                  DELETE {"endpoint": …}: 204, known or not
-
-Rule: a subscription is only taken from a page of the dashboard itself: nobody else's page can send
-JSON here without being asked for its origin, and that is checked as well.
+    /notifications/... /mail/stop   see `channelstats.web.subscribing`
 """
 
 import asyncio
@@ -55,40 +49,28 @@ from channelstats.pages.overview import CHARTS
 from channelstats.pages.queue import queued_messages
 from channelstats.processes import running
 from channelstats.render.data import csv_of, json_of
-from channelstats.sending.announcing import Announcer, subscribed
-from channelstats.sending.mail import STOP_PATH, MailServer, is_signed, stop_secret
-from channelstats.sending.web_push import (
-    MAX_SUBSCRIPTIONS,
-    VapidKey,
-    endpoint_of,
-    subscription_of,
-    vapid_key,
-)
-from channelstats.settings import is_loopback
+from channelstats.sending.announcing import Announcer
+from channelstats.sending.mail import MailServer
 from channelstats.web.auth import COOKIE as SESSION
 from channelstats.web.auth import (
     Authenticator,
     AuthMiddleware,
     Handler,
-    host_name,
-    is_forwarded,
-    is_own,
 )
 from channelstats.web.filters import COMPARE, ONLY, BadQuery, Query, asked
 from channelstats.web.http import (
     accepts_json,
-    body_of,
     form_of,
     local,
     message_page,
     page,
-    rendered,
     see_other,
     set_cookie,
 )
 from channelstats.web.marking import COOKIE, Marking, said_of
 from channelstats.web.pages import CHART, MINE, Visit, start_page, view_page
 from channelstats.web.service import Busy, DashboardService, FirstImport, StoreSnapshot
+from channelstats.web.subscribing import Subscribing
 from channelstats.web.table_pages import PARAMETERS, table_query
 from keytables import KeytablesError
 
@@ -137,7 +119,6 @@ class Dashboard:
 
     def __init__(self, service: DashboardService, guard: Authenticator) -> None:
         self._service, self._guard = service, guard
-        self._key: VapidKey | None = None
 
     def routes(self) -> list[web.RouteDef]:
         views = "|".join(ALL_VIEWS)
@@ -151,11 +132,7 @@ class Dashboard:
             web.post("/me", self.set_me),
             web.post("/marks", Marking(self._service, self._known).mark),
             web.get("/health", self.health),
-            web.get(f"/{STOP_PATH}", self.ask_to_stop),
-            web.post(f"/{STOP_PATH}", self.stop_mail),
-            web.get("/notifications/key", self.key),
-            web.post("/notifications/subscriptions", self.subscribe),
-            web.delete("/notifications/subscriptions", self.unsubscribe),
+            *Subscribing(self._service, asks=self._guard.asks).routes(),
             *(web.get(path, _file) for path in _FILES),
         ]
 
@@ -229,65 +206,6 @@ class Dashboard:
             status = HTTPStatus.SERVICE_UNAVAILABLE
             return web.json_response({"status": "store does not answer"}, status=status)
         return web.json_response({"status": "ok"})
-
-    # ── subscribing to new reports ───────────────────────────────────────────────────────────────
-
-    async def key(self, _: web.Request) -> web.Response:
-        headers = {hdrs.CACHE_CONTROL: "no-store"}
-        return web.json_response({"key": await self._public_key()}, headers=headers)
-
-    async def subscribe(self, request: web.Request) -> web.Response:
-        service, body = self._service, await _json_of(request)
-        hosts = service.settings.push_hosts
-        try:
-            is_here = not self._guard.asks and is_local_request(request)
-            given = subscription_of(body, from_here=is_here, own_hosts=hosts)
-        except ValueError as error:
-            raise BadQuery(str(error)) from None
-        subscriptions = service.tables.subscriptions
-        is_known = await subscriptions.knows(given.endpoint)
-        if not is_known and len(await subscriptions.all()) >= MAX_SUBSCRIPTIONS:
-            reason = f"there are {MAX_SUBSCRIPTIONS:,} subscriptions already"
-            raise web.HTTPServiceUnavailable(reason=reason)
-        new = await subscribed(given, service.tables, service.settings, service.clock)
-        new = msgspec.structs.replace(new, vapid=await self._public_key())
-        status = HTTPStatus.CREATED if await subscriptions.add(new) else HTTPStatus.OK
-        return web.json_response({"subscribed": True}, status=status)
-
-    async def unsubscribe(self, request: web.Request) -> web.Response:
-        body = await _json_of(request)
-        try:
-            endpoint = endpoint_of(body)
-        except ValueError as error:
-            raise BadQuery(str(error)) from None
-        await self._service.tables.subscriptions.remove(endpoint)
-        return web.Response(status=HTTPStatus.NO_CONTENT)
-
-    # ── mail ─────────────────────────────────────────────────────────────────────────────────────
-
-    async def ask_to_stop(self, request: web.Request) -> web.Response:
-        """The page of a link in a mail. Programs that look through mail follow it, so it changes
-        nothing.
-        """
-        await self._signed_id(request)
-        return page(rendered("stop.html", query=request.rel_url.query_string))
-
-    async def stop_mail(self, request: web.Request) -> web.Response:
-        """End the mail to an address: by the button of that page, or by a mail program."""
-        await self._service.tables.subscriptions.remove_id(await self._signed_id(request))
-        return page(message_page("No more mails", "This address gets no more mails.", back=""))
-
-    async def _signed_id(self, request: web.Request) -> str:
-        key, signature = (request.query.get(name, "") for name in ("of", "sign"))
-        secret = await asyncio.to_thread(stop_secret, self._service.settings.folder)
-        if not is_signed(key, signature, secret):
-            raise BadQuery("This is no whole link from a mail of this dashboard.")
-        return key
-
-    async def _public_key(self) -> str:
-        if self._key is None:
-            self._key = await asyncio.to_thread(vapid_key, self._service.settings.folder)
-        return self._key.public
 
     # ── what is asked for ────────────────────────────────────────────────────────────────────────
 
@@ -365,21 +283,6 @@ class Dashboard:
 
 def _view_name(request: web.Request) -> str:
     return request.match_info.get("view", OVERVIEW)
-
-
-async def _json_of(request: web.Request) -> bytes:
-    if not is_own(request.headers):
-        raise web.HTTPForbidden(reason="expected a page of this dashboard")
-    return await body_of(request, "application/json")
-
-
-def is_local_request(request: web.Request) -> bool:
-    """Whether the page was opened on the machine that this program runs on, through no proxy."""
-    if is_forwarded(request.headers):
-        return False
-    peer = request.transport.get_extra_info("peername") if request.transport else None
-    here = isinstance(peer, tuple) and is_loopback(str(peer[0]))
-    return here and is_loopback(host_name(request.headers.get(hdrs.HOST, "")))
 
 
 async def _file(request: web.Request) -> web.Response:
