@@ -2,11 +2,14 @@
 
 import html
 import json
+from datetime import date
 
 import pytest
 
+from channelstats.metrics.quantities import change
+from channelstats.metrics.table import Kind
 from channelstats.pages.loading import DashboardData
-from channelstats.pages.model import VIEWS
+from channelstats.pages.model import VIEWS, Choice, Page, Span, Text
 from channelstats.pages.reports import ReportData, ReportKind, ReportRequest, report_on
 from channelstats.pages.views import view_of
 from channelstats.render.data import json_of
@@ -42,3 +45,10 @@ def test_a_report_is_data_like_a_view(data: DashboardData, kind: ReportKind) -> 
     assert found["tables"].keys() == {table.name for table in page.tables}
     for table in page.tables:
         assert len(found["tables"][table.name]["rows"]) == table.rows.height
+
+
+def test_a_number_that_stayed_the_same_ends_a_sentence_without_a_gap() -> None:
+    day = date(2024, 3, 10)
+    wrote = ("Ann wrote ", Span(change(5, 5), Kind.COUNT, "message"), ".")
+    page = Page("x", ("X",), Choice(day, day), (day, day), lead=(Text((wrote,)),))
+    assert '<span class="number">5</span> messages.</p>' in html_of(page, NAMES)

@@ -112,9 +112,7 @@ class _PageContext:
 
     def tile(self, tile: Tile) -> Markup:
         """The number, then how it changed."""
-        if tile.change is None:
-            return escape(NOTHING)
-        return self.value(tile.change["cur"], tile.kind) + " " + delta(tile.change, tile.kind)
+        return self.value(tile.change, tile.kind)
 
     def value(self, value: Cell | Link, kind: Kind, label: str = "") -> Markup:
         """A value of a kind; ``label`` is what is counted, for one of it."""
@@ -132,7 +130,8 @@ class _PageContext:
             return shown if url else escape(value["text"])
         if kind is Kind.CHANGE:  # the number itself is in another column
             return unchanged(value) if value["state"] == "same" else delta(value, Kind.NUMBER)
-        return self.value(value["cur"], kind, label) + " " + delta(value, kind)
+        number, changed = self.value(value["cur"], kind, label), delta(value, kind)
+        return Markup("{} {}").format(number, changed) if changed else number
 
     def _named(self, cell: str, kind: Kind) -> Markup:
         if kind is Kind.EMOJI:
