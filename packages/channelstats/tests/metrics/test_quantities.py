@@ -20,7 +20,7 @@ from channelstats.metrics.quantities import (
     quotient,
     shown,
 )
-from channelstats.pages.json_text import objects
+from channelstats.pages.document_rows import objects
 from support.soak import times
 
 NUMBERS = st.one_of(st.integers(0, 12), st.integers(0, 10**6), st.integers(0, 10**11))

@@ -20,6 +20,7 @@ channels and emoji are IDs in it until a layout names them.
     summary          what happened, in a few sentences
     reports          every report by its kind: pages on one sheet
     digest           the same in a few sentences, and what to do
-    document         everything of a period as JSON, with json_text for frames
+    document         everything of a period as JSON: its keys, and the query of each
+    document_rows    rows of a period as JSON text, for document
     stored_document  the same, as it was kept
 """

@@ -7,7 +7,6 @@ text in columns and never Python objects.
 """
 
 from collections.abc import Callable, Mapping
-from functools import cached_property
 from math import fsum
 from typing import Final
 
@@ -28,11 +27,10 @@ from channelstats.metrics.quantities import (
     change,
     changes,
     percent_of,
-    ranked,
     ratio,
     shown,
 )
-from channelstats.metrics.query import BY_WORDS, aggregated, entries
+from channelstats.metrics.query import aggregated
 from channelstats.metrics.registry import FIRST_REPLY, FIRST_REPLY_P90, monthly, weekly
 from channelstats.metrics.volume import (
     WORDS_ON_A_PAGE,
@@ -44,28 +42,28 @@ from channelstats.metrics.volume import (
     share_of_top,
     volume,
 )
-from channelstats.pages.json_text import (
+from channelstats.pages.document_rows import (
+    EMOJI_RATE,
+    PAIR,
+    POSTING,
+    SIZE,
+    TOP_LISTS,
     Json,
     Part,
-    lists,
+    PeriodRows,
     mapping,
     mappings,
     objects,
     pieces,
-    quoted,
     together,
     with_texts,
 )
 from channelstats.pages.small_groups import SmallGroups
-from channelstats.tables.columns import timestamps
-from channelstats.tables.directory import Channel
 
 SCHEMA_VERSION: Final = 1
-TOP_MESSAGES: Final = 10
+
 """Messages that are listed of everybody, of a channel, of an author."""
 
-_SIZE: Final = ("messages", "words")
-_PAIR: Final = lists(*map(pl.col, _SIZE))
 
 # ── figures ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -90,7 +88,7 @@ STATISTICS: Final[Mapping[str, Callable[[Volume], Quantity]]] = {
     "messages per poster": lambda by: ratio(by.messages, by.posters),
 }
 
-_VOLUME: Final = {name: Formula(name) for name in _SIZE}
+_VOLUME: Final = {name: Formula(name) for name in SIZE}
 _USER: Final = {
     "percent_of_messages": percent_of("messages", "all_messages"),
     "percent_of_words": percent_of("words", "all_words"),
@@ -113,12 +111,6 @@ _COMPARED_OF_USERS: Final = ("rphw", "thread_messages", "percent_of_words", "cum
 _USERS_COMPARED: Final = {**_VOLUME, **{name: _USER[name] for name in _COMPARED_OF_USERS}}
 _ROUNDED: Final = {"share_rounded": Formula("words", "all_words", 100, tenths=True)}
 _CHANNELS_COMPARED: Final = {**_VOLUME, **_CHANNEL, **_ROUNDED}
-_RATE_TEXT: Final = Formula("times_used", "words", 1000).column().shown().cast(pl.String)
-
-_POSTING: Final = {"posting_days": ("weekday", "timed"), "posting_hours": ("hour", "workdays")}
-"""When each posts: by what, and of which messages. Hours are those from Monday to Friday."""
-
-_TOP_LISTS: Final = {REACTED: "most_reacted", REPLIED: "most_replied"}
 
 
 def _shown(formulas: Mapping[str, Formula]) -> dict[str, pl.Expr]:
@@ -132,91 +124,12 @@ def _changes(formulas: Mapping[str, Formula]) -> dict[str, pl.Expr]:
     }
 
 
-_USER_STATS: Final = {"count": pl.concat_list(*_SIZE), "rank": pl.col("place"), **_shown(_USER)}
-
-# ── what rows are about ──────────────────────────────────────────────────────────────────────────
-
-
-class _Part:
-    """What the document needs of a period more than once."""
-
-    def __init__(self, part: Slice, groups: SmallGroups, channels: Mapping[str, Channel]) -> None:
-        self.slice, self.groups, self.known_channels = part, groups, channels
-
-    @cached_property
-    def people(self) -> pl.DataFrame:
-        """Whoever wrote, ranked, then who was answered in own threads, by ID."""
-        names = ("reactions", "replies_received", "reactions_given")
-        return entries(self.slice, "person", names, BY_WORDS)
-
-    @cached_property
-    def posters(self) -> pl.DataFrame:
-        return self.people.filter(pl.col("messages") > 0)
-
-    @cached_property
-    def channels(self) -> pl.DataFrame:
-        return entries(self.slice, "channel", ("posters", "reactions"), BY_WORDS)
-
-    @cached_property
-    def listed(self) -> pl.DataFrame:
-        """The channels that are large enough."""
-        return self.groups.listable(self.channels, "channel")
-
-    @cached_property
-    def channel_people(self) -> pl.DataFrame:
-        """Each author in each channel, with the `rank` there; channels by ID, authors by rank."""
-        return (
-            ranked(aggregated(self.slice, ("channel", "person"), _SIZE), BY_WORDS, "person")
-            .with_columns(rank=pl.int_range(1, pl.len() + 1).over("channel"))
-            .sort("channel", maintain_order=True)
-        )
-
-    @property
-    def with_people(self) -> pl.DataFrame:
-        """The channels with their authors, as JSON."""
-        people = mappings(self.channel_people, "channel", "person", people=_PAIR)
-        return with_texts(self.listed, "channel", people)
-
-    def with_posting(self, rows: pl.DataFrame, by: str) -> pl.DataFrame:
-        for name, (step, table) in _POSTING.items():
-            volumes = aggregated(self.slice, (by, step), _SIZE, table=table).sort(step)
-            rows = with_texts(rows, by, mappings(volumes, by, step, **{name: _PAIR}))
-        return rows
-
-    def with_emoji(self, rows: pl.DataFrame, by: str, words: pl.DataFrame) -> pl.DataFrame:
-        """With how often each emoji was used on messages of each, and per 1000 of their words."""
-        used = ranked(
-            aggregated(self.slice, (by, "emoji"), ("times_used",)), ["times_used"], "emoji"
-        )
-        used = used.join(words.select(by, "words"), on=by, how="left", maintain_order="left")
-        texts = mappings(used, by, "emoji", emoji=pl.col("times_used"), emoji_rate=_RATE_TEXT)
-        return with_texts(rows, by, texts)
-
-    def with_top_lists(self, rows: pl.DataFrame, by: str, whose: str) -> pl.DataFrame:
-        """With the most reacted and the most replied messages of each."""
-        for count, name in _TOP_LISTS.items():
-            top = self.groups.listable(self.slice.top(count)).group_by(whose, maintain_order=True)
-            texts = top.head(TOP_MESSAGES).select(whose, text=_TOP_ENTRY)
-            each = texts.group_by(whose, maintain_order=True).agg("text")
-            listed = each.select(whose, lists(pl.col("text").list.join(",")).alias(name))
-            rows = with_texts(rows, by, listed, empty="[]")
-        return rows
-
-
-_TOP_ENTRY: Final = lists(
-    pl.col("count"),
-    quoted(timestamps("ts")),
-    quoted(pl.col("slack_cid")),
-    quoted(pl.col("slack_uid")),
-    pl.coalesce(quoted(timestamps("thread_ts")), pl.lit("null")),
-)
-"""`[count, ts, channel, author, thread or null]`."""
-
+_USER_STATS: Final = {"count": pl.concat_list(*SIZE), "rank": pl.col("place"), **_shown(_USER)}
 
 # ── people ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def _enriched_users(now: _Part) -> msgspec.Raw:
+def _enriched_users(now: PeriodRows) -> msgspec.Raw:
     """Of whoever wrote, reacted, was mentioned or was answered."""
     ways = interactions(now.slice)
     people = pl.concat([ways.everybody(), now.posters["person"]]).unique().sort().to_frame("person")
@@ -224,7 +137,7 @@ def _enriched_users(now: _Part) -> msgspec.Raw:
         others = mappings(ways.ranked(name), "uid", "other", **{name: pl.col("n")})
         people = with_texts(people, "person", others)
     people = now.with_emoji(people, "person", now.posters)
-    people = with_texts(people, "person", _channels_of_people(now))
+    people = with_texts(people, "person", now.channels_of_people())
     people = now.with_top_lists(people, "person", "slack_uid")
     received = aggregated(now.slice, ("person",), ("times_used",))
     people = people.join(received, on="person", how="left", maintain_order="left")
@@ -238,28 +151,8 @@ def _enriched_users(now: _Part) -> msgspec.Raw:
     return mapping(people, "person", *text)
 
 
-def _channels_of_people(now: _Part) -> pl.DataFrame:
-    """The channels in which each author has words, the most words first."""
-    known = now.known_channels
-    names = pl.DataFrame(
-        {"channel": list(known), "name": [channel.name for channel in known.values()]},
-        {"channel": pl.Categorical(), "name": pl.String()},
-    )
-    rows = (
-        now.groups.listable(now.channel_people, "channel")
-        .with_columns(all_words=pl.col("words").sum().over("channel"))
-        .filter(pl.col("words") > 0)
-        .join(names, on="channel", how="left")
-        .sort(-pl.col("words"), -pl.col("messages"), "channel")
-    )
-    about = {name: pl.col(name) for name in ("rank", "words", "messages")}
-    about |= {"slack_cid": pl.col("channel"), "name": pl.coalesce("name", "channel")}
-    about["percent"] = percent_of("words", "all_words").column().shown()
-    return mappings(rows, "person", "channel", enriched_channels=objects(about))
-
-
-def _compared_users(now: _Part, then: _Part) -> msgspec.Raw:
-    def with_groups(part: _Part) -> pl.DataFrame:
+def _compared_users(now: PeriodRows, then: PeriodRows) -> msgspec.Raw:
+    def with_groups(part: PeriodRows) -> pl.DataFrame:
         people = part.people
         for name in GROUPS:
             sizes = interactions(part.slice).sizes(name)
@@ -281,26 +174,22 @@ def _compared_users(now: _Part, then: _Part) -> msgspec.Raw:
 # ── channels ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _channel_stats(now: _Part) -> msgspec.Raw:
-    begin = now.slice.period.begin
-    known = [(cid, one.created > begin, one.members) for cid, one in now.known_channels.items()]
-    schema = {"channel": pl.Categorical(), "new": pl.Boolean(), "members": pl.Int64()}
-    about = pl.DataFrame(known, schema, orient="row")
-    rows = now.listed.join(about, on="channel", how="left", maintain_order="left")
+def _channel_stats(now: PeriodRows) -> msgspec.Raw:
+    rows = now.listed.join(now.known, on="channel", how="left", maintain_order="left")
     more = {"new": pl.col("new").fill_null(value=False), "members": pl.col("members")}
     return mapping(rows, "channel", objects({**_shown(_CHANNEL), **more}))
 
 
-def _enriched_channels(now: _Part) -> msgspec.Raw:
+def _enriched_channels(now: PeriodRows) -> msgspec.Raw:
     channels = now.with_emoji(now.listed, "channel", now.listed)
     channels = now.with_posting(channels, "channel")
     channels = now.with_top_lists(channels, "channel", "slack_cid")
     count = {"reaction_count": pl.col("reactions")}
-    texts = ("emoji_rate", *_TOP_LISTS.values(), *_POSTING)
+    texts = ("emoji_rate", *TOP_LISTS.values(), *POSTING)
     return mapping(channels, "channel", *pieces(count, *texts, reactions="emoji"))
 
 
-def _compared_channels(now: _Part, then: _Part) -> msgspec.Raw:
+def _compared_channels(now: PeriodRows, then: PeriodRows) -> msgspec.Raw:
     people = beside(now.channel_people, then.channel_people, "channel", "person")
     users = mappings(people, "channel", "person", users=objects(_changes(_VOLUME)))
     rows = with_texts(beside(now.listed, then.channels, "channel"), "channel", users)
@@ -310,65 +199,31 @@ def _compared_channels(now: _Part, then: _Part) -> msgspec.Raw:
 # ── when, and with which emoji ───────────────────────────────────────────────────────────────────
 
 
-def _sizes(part: _Part, by: str, table: str = "") -> pl.DataFrame:
-    return aggregated(part.slice, (by,), _SIZE, table=table).sort(by)
-
-
-def _compared_weekdays(now: _Part, then: _Part) -> msgspec.Raw:
-    def sizes(part: _Part) -> pl.DataFrame:
+def _compared_weekdays(now: PeriodRows, then: PeriodRows) -> msgspec.Raw:
+    def sizes(part: PeriodRows) -> pl.DataFrame:
         days = pl.DataFrame({"weekday": range(7)}, {"weekday": pl.Int64()})
-        known = _sizes(part, "weekday").cast({"weekday": pl.Int64()})
+        known = part.sizes("weekday").cast({"weekday": pl.Int64()})
         return days.join(known, on="weekday", how="left", maintain_order="left").fill_null(0)
 
     rows = beside(sizes(now), sizes(then), "weekday")
     return mapping(rows, "weekday", objects(_changes(_VOLUME)))
 
 
-def _shares_of_hours(now: _Part) -> list[float]:
-    """The mean per author of the percentage of messages in each hour, from Monday to Friday."""
-    by_hour = aggregated(now.slice, ("person", "hour"), _SIZE, table="workdays")
-    share = pl.col("messages") / pl.col("messages").sum().over("person")
-    each = dict(by_hour.with_columns(share=share).group_by("hour").agg("share").iter_rows())
-    authors = max(by_hour["person"].n_unique(), 1)
-    return [100 * fsum(each.get(hour, ())) / authors for hour in range(24)]
-
-
-def _thirds_of_days(now: _Part) -> Json:
-    shares = _shares_of_hours(now)
+def _thirds_of_days(now: PeriodRows) -> Json:
+    shares = now.shares_of_hours()
     return {str(third): fsum(shares[8 * third : 8 * third + 8]) for third in range(3)}
-
-
-def _zones(now: _Part) -> pl.DataFrame:
-    """What was written in each zone of enough posters, with the `people` there."""
-    zones = now.slice.facts.zones
-    people = aggregated(now.slice, ("person",), _SIZE).sort("person")
-    people = people.join(zones, left_on="person", right_on="slack_uid", maintain_order="left")
-    every = people.group_by("tz").agg(pl.col(_SIZE).sum(), people="person")
-    large = every.filter(pl.col("people").list.len() >= now.groups.smallest)
-    return ranked(large, BY_WORDS, "tz")
-
-
-def _top_messages(now: _Part, count: str) -> msgspec.Raw:
-    top = now.groups.listable(now.slice.top(count)).head(TOP_MESSAGES)
-    return msgspec.Raw(f"[{','.join(top.select(_TOP_ENTRY).to_series())}]")
-
-
-def _emoji(now: _Part) -> pl.DataFrame:
-    used = aggregated(now.slice, ("emoji",), ("times_used",))
-    words = pl.lit(volume(now.slice).words, pl.Int64)
-    return ranked(used, ["times_used"], "emoji").with_columns(words=words)
 
 
 # ── the whole ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _statistics(part: _Part) -> dict[str, Quantity]:
+def _statistics(part: PeriodRows) -> dict[str, Quantity]:
     first = part.slice.facts.first_posts.filter(part.slice.period.covers()).height
     numbers = {name: figure(volume(part.slice)) for name, figure in STATISTICS.items()}
     return {**numbers, "first-time posters": first}
 
 
-def _shown_statistics(now: _Part) -> Json:
+def _shown_statistics(now: PeriodRows) -> Json:
     by = volume(now.slice)
     return {
         **{name: shown(figure) for name, figure in _statistics(now).items()},
@@ -408,37 +263,37 @@ def _new_statistics(now: Slice, then: Slice) -> Part:
     }
 
 
-_OF_PERIOD: Final[Mapping[str, Callable[[_Part], Part]]] = {
+_OF_PERIOD: Final[Mapping[str, Callable[[PeriodRows], Part]]] = {
     "statistics": _shown_statistics,
-    "users": lambda now: mapping(now.posters, "person", _PAIR),
+    "users": lambda now: mapping(now.posters, "person", PAIR),
     "user_stats": lambda now: mapping(
-        now.with_posting(now.people, "person"), "person", *pieces(_USER_STATS, *_POSTING)
+        now.with_posting(now.people, "person"), "person", *pieces(_USER_STATS, *POSTING)
     ),
     "enriched_user": _enriched_users,
-    "channels": lambda now: mapping(now.listed, "channel", _PAIR),
+    "channels": lambda now: mapping(now.listed, "channel", PAIR),
     "channel_stats": _channel_stats,
     "channel_user": lambda now: mapping(now.with_people, "channel", pl.col("people")),
     "enriched_channel": _enriched_channels,
-    "weekday": lambda now: mapping(_sizes(now, "utc_weekday"), "utc_weekday", _PAIR),
-    "hour": lambda now: mapping(_sizes(now, "utc_hour"), "utc_hour", _PAIR),
-    "user_weekday": lambda now: mapping(_sizes(now, "weekday"), "weekday", _PAIR),
-    "user_weekday_hour": lambda now: mapping(_sizes(now, "hour", "workdays"), "hour", _PAIR),
-    "weekday_activity_percentage": lambda now: dict(enumerate(_shares_of_hours(now))),
+    "weekday": lambda now: mapping(now.sizes("utc_weekday"), "utc_weekday", PAIR),
+    "hour": lambda now: mapping(now.sizes("utc_hour"), "utc_hour", PAIR),
+    "user_weekday": lambda now: mapping(now.sizes("weekday"), "weekday", PAIR),
+    "user_weekday_hour": lambda now: mapping(now.sizes("hour", "workdays"), "hour", PAIR),
+    "weekday_activity_percentage": lambda now: dict(enumerate(now.shares_of_hours())),
     "weekday_activity_percentage_periods": _thirds_of_days,
     "weekday_actity_percentage_periods": _thirds_of_days,  # the name that it has always had
-    "timezone": lambda now: mapping(_zones(now), "tz", _PAIR),
+    "timezone": lambda now: mapping(now.zones(), "tz", PAIR),
     "posters_per_timezone": lambda now: {
         tz: dict.fromkeys(people, 1)
-        for tz, people in _zones(now).select("tz", "people").iter_rows()
+        for tz, people in now.zones().select("tz", "people").iter_rows()
     },
-    "reaction": lambda now: mapping(_emoji(now), "emoji", pl.col("times_used")),
-    "emoji_rate": lambda now: mapping(_emoji(now), "emoji", _RATE_TEXT),
-    "reaction_count": lambda now: _top_messages(now, REACTED),
-    "reply_count": lambda now: _top_messages(now, REPLIED),
+    "reaction": lambda now: mapping(now.emoji(), "emoji", pl.col("times_used")),
+    "emoji_rate": lambda now: mapping(now.emoji(), "emoji", EMOJI_RATE),
+    "reaction_count": lambda now: now.top_messages(REACTED),
+    "reply_count": lambda now: now.top_messages(REPLIED),
 }
 """Every key of the document that is about the period alone."""
 
-_COMPARED: Final[Mapping[str, Callable[[_Part, _Part], Part]]] = {
+_COMPARED: Final[Mapping[str, Callable[[PeriodRows, PeriodRows], Part]]] = {
     "statistics": lambda now, then: {
         name: change(figure, earlier)
         for (name, figure), earlier in zip(
@@ -468,7 +323,7 @@ def report(
     facts = Facts(inputs, options)
     slices = facts.slice(period), facts.slice(period.previous)
     groups = SmallGroups(slices[0], smallest_group)
-    now, then = (_Part(part, groups, inputs.channels) for part in slices)
+    now, then = (PeriodRows(part, groups, inputs.channels) for part in slices)
     document: dict[str, Part] = {
         "schema_version": SCHEMA_VERSION,
         "profile": "modern",  # there were others

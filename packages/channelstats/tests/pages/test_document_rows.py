@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channelstats.pages.json_text import (
+from channelstats.pages.document_rows import (
     lists,
     mapping,
     mappings,
