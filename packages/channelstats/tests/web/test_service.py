@@ -200,7 +200,7 @@ async def test_a_report_is_made_once(
 ) -> None:
     snapshot = await service.snapshot()
     first = await service.report(WEEK, snapshot)
-    monkeypatch.setattr(module, "load_report_data", None)
+    monkeypatch.setattr(module, "report_data", None)
     assert await service.report(WEEK, snapshot) == first
 
 

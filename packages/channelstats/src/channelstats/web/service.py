@@ -33,9 +33,10 @@ from channelstats.pages.loading import (
     refuse_small,
 )
 from channelstats.pages.model import CHANNEL, OVERVIEW, TO_DO, UNCOMPARED, Choice, ChoiceError, Page
-from channelstats.pages.reports import ReportKind, ReportRequest, load_report_data
+from channelstats.pages.reports import ReportKind, ReportRequest
 from channelstats.pages.views import view_of
 from channelstats.render.reports import Form, render
+from channelstats.sending.targets import report_data
 from channelstats.settings import Settings
 from channelstats.slack.rate_limits import Sleep
 from channelstats.tables import Tables
@@ -339,14 +340,8 @@ class DashboardService:
     async def _rendered(
         self, start: date, wanted: ReportRequest, choice: Choice, names: Names
     ) -> str:
-        settings = self.settings
-        data = await load_report_data(
-            self.tables,
-            Period(start, WEEK, self.tables.zone),
-            settings.options,
-            now=int(self.clock()),
-            smallest_group=settings.min_group,
-        )
+        week = Period(start, WEEK, self.tables.zone)
+        data = await report_data(self.tables, self.settings, week, self.clock)
 
         def rendered() -> str:
             refuse_small(choice, data.groups)
