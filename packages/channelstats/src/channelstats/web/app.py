@@ -64,11 +64,12 @@ from channelstats.web.http import (
     local,
     message_page,
     page,
+    rendered,
     see_other,
     set_cookie,
 )
 from channelstats.web.marking import COOKIE, Marking, said_of
-from channelstats.web.pages import CHART, MINE, Visit, start_page, view_page
+from channelstats.web.pages import CHART, MINE, Visit, view_page
 from channelstats.web.service import Busy, DashboardService, FirstImport, StoreSnapshot
 from channelstats.web.subscribing import Subscribing
 from channelstats.web.table_pages import PARAMETERS, table_query
@@ -147,7 +148,7 @@ class Dashboard:
         if snapshot.is_empty:
             settings = self._service.settings
             folder = settings.store or str(settings.folder)
-            return page(await asyncio.to_thread(start_page, visit, folder))
+            return page(rendered("start.html", folder=folder))
         view = await self._view(request, visit, snapshot)
         visit = msgspec.structs.replace(visit, said=said_of(request))
         if self._service.texts is not None:

@@ -89,17 +89,11 @@ def view_page(view: Page, visit: Visit, table: TableQuery = TableQuery()) -> str
 
     :raises BadQuery: there is no such table, column or page
     """
-    return _render("view.html", show=ViewContext(view, visit, table), view=view, visit=visit)
-
-
-def start_page(visit: Visit, folder: str) -> str:
-    """The page of a store without messages: what to do."""
-    return _render("start.html", visit=visit, folder=folder)
-
-
-def _render(name: str, **values: object) -> str:
     return rendered(
-        name,
+        "view.html",
+        show=ViewContext(view, visit, table),
+        view=view,
+        visit=visit,
         views=VIEWS,
         MORE=MORE,
         TO_DO=TO_DO,
@@ -108,7 +102,6 @@ def _render(name: str, **values: object) -> str:
         presets=PRESETS,
         span=_span,
         plural=plural,
-        **values,
     )
 
 
