@@ -1,19 +1,25 @@
 """Views of the dashboard to look into: of random workspaces, by the names of their parts."""
 
 import random
+from collections.abc import Collection, Mapping
 from functools import cache
 from typing import Any
 
 import msgspec
 
+from channelstats.facts import Inputs, Options
 from channelstats.facts.interactions import interactions
+from channelstats.facts.periods import History
 from channelstats.metrics.table import Table
 from channelstats.pages.annotations import NO_MARKS, MarkedItems, with_marks
 from channelstats.pages.loading import DashboardData
 from channelstats.pages.model import Choice, Page, Part
 from channelstats.pages.views import view_of
+from channelstats.tables.directory import Channel, User
 from support.channelstats.inputs import inputs_of, wanted
 from support.channelstats.random_workspace import Maker, settings
+from support.channelstats.said import LONG_AGO, WEEK
+from support.channelstats.workspace import Raw, Workspace
 
 Row = dict[str, Any]
 
@@ -28,6 +34,21 @@ def random_workspace(seed: int, most: int | None = None) -> DashboardData:
     workspace = Maker(rng, of).workspace(rng.choice((0, 3, 15, 60)) if most is None else most)
     period, options = wanted(of)
     return DashboardData(inputs_of(workspace), period, options)
+
+
+def data_of(
+    messages: Mapping[str, list[Raw]],
+    *,
+    users: Mapping[str, User] | None = None,
+    archived: Collection[str] = (),
+    history: History = LONG_AGO,
+    options: Options = Options(),  # noqa: B008 - it is frozen
+) -> DashboardData:
+    """What the views of the week are made of, where this was said in channels, by their IDs."""
+    read = inputs_of(Workspace(messages=dict(messages)))
+    channels = {cid: Channel(cid, cid, 1, is_archived=cid in archived) for cid in messages}
+    inputs = Inputs(read.messages, users or {}, channels, history=history)
+    return DashboardData(inputs, WEEK, options)
 
 
 def everything(data: DashboardData, channel: str = "", person: str = "") -> Choice:

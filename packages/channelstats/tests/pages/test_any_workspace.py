@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from channelstats.counting import Counting
-from channelstats.facts import Inputs, Options, Period
+from channelstats.facts import Period
 from channelstats.metrics.people import huddles
 from channelstats.metrics.table import Cell, Kind
 from channelstats.pages.loading import DashboardData
@@ -16,13 +15,11 @@ from channelstats.pages.model import VIEWS, Heat, Network, Page, SeriesChart
 from channelstats.tables.configuration import Counts
 from channelstats.tables.directory import User
 from support.cases import cases
-from support.channelstats.house import UTC
-from support.channelstats.inputs import inputs_of
-from support.channelstats.pages import channels_of, look, people_of, random_workspace
-from support.channelstats.workspace import Raw, Workspace
+from support.channelstats.pages import channels_of, data_of, look, people_of, random_workspace
+from support.channelstats.said import WEEK
+from support.channelstats.workspace import Raw
 from support.soak import slow_after
 
-WEEK = Period(date(2024, 3, 10), 7, UTC)
 NUMBERS = {Kind.COUNT, Kind.NUMBER, Kind.PERCENT, Kind.SECONDS}
 
 
@@ -106,16 +103,7 @@ def test_every_view_of_every_choice(seed: int) -> None:
 
 
 def workspace(*messages: Raw, users: dict[str, User] | None = None) -> DashboardData:
-    workspace = Workspace(
-        channels=[{"id": "C1", "name": "one", "created": 1, "members": []}],
-        messages={"C1": list(messages)},
-    )
-    inputs = inputs_of(workspace)
-    return DashboardData(
-        Inputs(inputs.messages, users or {}, inputs.channels),
-        WEEK,
-        Options(Counting()),
-    )
+    return data_of({"C1": list(messages)}, users=users)
 
 
 def said(minute: int, user: str = "UA") -> Raw:

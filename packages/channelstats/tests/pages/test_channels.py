@@ -1,18 +1,15 @@
 """Files, joins and leaves of channels: in the view."""
 
-from datetime import date
 from typing import Any
 
 import pytest
 
-from channelstats.facts import Options, Period
 from channelstats.pages.loading import DashboardData
-from support.channelstats.house import UTC
-from support.channelstats.inputs import inputs_of
-from support.channelstats.pages import look
-from support.channelstats.workspace import Raw, Workspace
+from channelstats.tables.directory import User
+from support.channelstats.pages import data_of, look
+from support.channelstats.said import WEEK
+from support.channelstats.workspace import Raw
 
-WEEK = Period(date(2024, 3, 10), 7, UTC)
 DAY = 24 * 60
 
 
@@ -44,10 +41,7 @@ def data() -> DashboardData:
         ],
         "C2": [said(5)],
     }
-    users: list[Raw] = [{"id": "UBOT", "name": "bot", "is_bot": True}]
-    channels: list[Raw] = [{"id": cid, "name": cid.lower(), "created": 1} for cid in messages]
-    workspace = Workspace(users=users, channels=channels, messages=messages)
-    return DashboardData(inputs_of(workspace), WEEK, Options())
+    return data_of(messages, users={"UBOT": User("UBOT", is_bot=True)})
 
 
 def test_each_channel_has_its_files_joins_and_leaves(data: DashboardData) -> None:

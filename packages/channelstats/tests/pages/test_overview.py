@@ -4,31 +4,21 @@ from datetime import date
 
 import pytest
 
-from channelstats.counting import Counting
-from channelstats.facts import Inputs, Options
 from channelstats.facts.periods import History
 from channelstats.pages.loading import DashboardData
 from channelstats.pages.model import Text
 from channelstats.render.names import Directory
 from channelstats.render.text import line_text
-from support.channelstats.inputs import inputs_of
-from support.channelstats.pages import Looked, look
+from support.channelstats.pages import Looked, data_of, look
 from support.channelstats.said import LONG_AGO, WEEK, said
-from support.channelstats.workspace import Raw, Workspace
+from support.channelstats.workspace import Raw
 
 NEW_BEFORE = [said(-6, "UA"), said(-5, "UBB"), said(-4, "UCCC"), said(-40, "UOLD")]
 BACK = [said(1, "UA"), said(2, "UA"), said(4, "UBB"), said(4, "UOLD"), said(5, "UNEW")]
 
 
-def data_of(messages: list[Raw], history: History = LONG_AGO) -> DashboardData:
-    channels = [{"id": "C1", "name": "C1", "created": 1, "members": []}]
-    found = inputs_of(Workspace(channels=channels, messages={"C1": messages}))
-    inputs = Inputs(found.messages, {}, found.channels, history=history)
-    return DashboardData(inputs, WEEK, Options(Counting()))
-
-
 def overview(messages: list[Raw], history: History = LONG_AGO) -> Looked:
-    return look("overview", data_of(messages, history))
+    return look("overview", data_of({"C1": messages}, history=history))
 
 
 def test_newcomers_stayed_who_posted_again_in_the_period_after_the_one_they_were_new_in() -> None:
@@ -44,7 +34,7 @@ def test_newcomers_stayed_who_posted_again_in_the_period_after_the_one_they_were
 
 
 def test_against_a_year_before_they_are_those_of_the_days_just_before() -> None:
-    data = data_of([*NEW_BEFORE, *BACK])
+    data = data_of({"C1": [*NEW_BEFORE, *BACK]})
     assert look("overview", data.against_year(data)).number("newcomers_stayed") == pytest.approx(
         200 / 3
     )

@@ -1,27 +1,23 @@
 """The pages of one person and of one channel."""
 
-from datetime import date
-
 import pytest
 
-from channelstats.facts import Options, Period
 from channelstats.pages.loading import DashboardData, Members
 from channelstats.pages.model import PROFILES, Choice, ChoiceError
 from channelstats.pages.views import view_of
 from channelstats.tables.columns import IS_REPLY
-from support.channelstats.house import UTC
-from support.channelstats.inputs import inputs_of
 from support.channelstats.pages import (
     Looked,
     channels_of,
+    data_of,
     everything,
     look,
     people_of,
     random_workspace,
 )
-from support.channelstats.workspace import Raw, Workspace
+from support.channelstats.said import WEEK
+from support.channelstats.workspace import Raw
 
-WEEK = Period(date(2024, 3, 10), 7, UTC)
 DAY = 24 * 60
 
 
@@ -38,11 +34,7 @@ def reply(minute: int, user: str, head: int, of: str) -> Raw:
 
 
 def workspace(**messages: list[Raw]) -> DashboardData:
-    channels: list[Raw] = [
-        {"id": cid, "name": cid.lower(), "created": 1, "members": []} for cid in messages
-    ]
-    made = Workspace(channels=channels, messages=messages)
-    return DashboardData(inputs_of(made), WEEK, Options())
+    return data_of(messages)
 
 
 def steps(data: DashboardData, person: str) -> dict[str, tuple[str, str]]:

@@ -4,17 +4,13 @@ from collections.abc import Collection, Mapping
 
 import pytest
 
-from channelstats.counting import Counting
-from channelstats.facts import Inputs, Options
 from channelstats.facts.periods import History
-from channelstats.pages.loading import DashboardData
 from channelstats.pages.queue import SHOWN, is_item
-from channelstats.tables.directory import Channel, User
+from channelstats.tables.directory import User
 from channelstats.tables.marks import ItemMark, MarkState
-from support.channelstats.inputs import inputs_of
-from support.channelstats.pages import Looked, Row, look
-from support.channelstats.said import LONG_AGO, WEEK, joined, liked, said
-from support.channelstats.workspace import Raw, Workspace
+from support.channelstats.pages import Looked, Row, data_of, look
+from support.channelstats.said import LONG_AGO, joined, liked, said
+from support.channelstats.workspace import Raw
 
 
 def asked(day: int, user: str) -> Raw:
@@ -33,11 +29,7 @@ def looked(
     history: History = LONG_AGO,
     archived: Collection[str] = (),
 ) -> Looked:
-    channels = [{"id": cid, "name": cid, "created": 1, "members": []} for cid in messages]
-    found = inputs_of(Workspace(channels=channels, messages=messages))
-    known = {cid: Channel(cid, cid, is_archived=cid in archived) for cid in messages}
-    inputs = Inputs(found.messages, users or {}, known, history=history)
-    data = DashboardData(inputs, WEEK, Options(Counting()))
+    data = data_of(messages, users=users, history=history, archived=archived)
     return look(view, data, channel, person, marks=marks or {}, smallest_group=smallest_group)
 
 

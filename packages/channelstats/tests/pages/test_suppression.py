@@ -1,23 +1,19 @@
 """Groups that are too small to hide in are in no list, and cannot be chosen."""
 
-from datetime import date
 from functools import cache
 
 import msgspec
 import pytest
 
-from channelstats.facts import Options, Period
 from channelstats.metrics.table import Kind
 from channelstats.pages.loading import DashboardData, ViewRequest
 from channelstats.pages.model import VIEWS, ChoiceError, Page
 from channelstats.pages.views import view_of
 from support.cases import cases
-from support.channelstats.house import UTC
-from support.channelstats.inputs import inputs_of
-from support.channelstats.pages import Looked, everything, look
-from support.channelstats.workspace import Raw, Workspace
+from support.channelstats.pages import Looked, data_of, everything, look
+from support.channelstats.said import WEEK
+from support.channelstats.workspace import Raw
 
-WEEK = Period(date(2024, 3, 10), 7, UTC)
 K = 3
 
 
@@ -33,11 +29,7 @@ def workspace(big: str = "ABC", small: str = "AB") -> DashboardData:
         "CBIG": [said(minute, f"U{name}", "CBIG") for minute, name in enumerate(big)],
         "CSMALL": [said(minute, f"U{name}", "CSMALL") for minute, name in enumerate(small)],
     }
-    channels: list[Raw] = [
-        {"id": cid, "name": cid.lower(), "created": 1, "members": []} for cid in messages
-    ]
-    workspace = Workspace(channels=channels, messages=messages)
-    return DashboardData(inputs_of(workspace), WEEK, Options())
+    return data_of(messages)
 
 
 def cells(view: Looked, *kinds: Kind) -> set[str]:

@@ -2,14 +2,10 @@
 
 import pytest
 
-from channelstats.counting import Counting
-from channelstats.facts import Inputs, Options
-from channelstats.pages.loading import DashboardData
+from channelstats.facts import Options
 from channelstats.tables.directory import User
-from support.channelstats.inputs import inputs_of
-from support.channelstats.pages import Looked, look
-from support.channelstats.said import LONG_AGO, WEEK, said
-from support.channelstats.workspace import Workspace
+from support.channelstats.pages import Looked, data_of, look
+from support.channelstats.said import said
 
 TEAM = frozenset({"@ann", "UTWO"})
 
@@ -25,13 +21,10 @@ def looked(
     threads = [one, said(1, "UANN", one), said(3, "UMEM", one), other, said(4, "UM", other)]
     asked = {f"C{uid}": [said(5, uid, text="who has the key?")] for uid in ("UM", "UMEM", "UTWO")}
     messages = {"C1": threads, **asked}
-    channels = [{"id": cid, "name": cid, "created": 1, "members": []} for cid in messages]
-    found = inputs_of(Workspace(channels=channels, messages=messages))
     users = {uid: User(uid, is_stranger=True) for uid in outside}
     users["UANN"] = User("UANN", user_name="ann")
-    inputs = Inputs(found.messages, users, found.channels, history=LONG_AGO)
-    data = DashboardData(inputs, WEEK, Options(Counting(), team=team))
-    return look(view, data, "", "", smallest_group=smallest_group)
+    data = data_of(messages, users=users, options=Options(team=team))
+    return look(view, data, smallest_group=smallest_group)
 
 
 @pytest.mark.parametrize("view", ["threads", "todo"])

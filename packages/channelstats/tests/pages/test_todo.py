@@ -1,18 +1,13 @@
 """The lists of the view "To do": each row is something to act on, and leads to its message."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
-from channelstats.counting import Counting
 from channelstats.days import DAY
-from channelstats.facts import Inputs, Options
 from channelstats.facts.periods import History
-from channelstats.pages.loading import DashboardData
-from channelstats.tables.directory import Channel, User
-from support.channelstats.inputs import inputs_of
-from support.channelstats.pages import Row, look
+from channelstats.tables.directory import User
+from support.channelstats.pages import Row, data_of, look
 from support.channelstats.said import LONG_AGO, WEEK, joined, liked, said
-from support.channelstats.workspace import Raw, Workspace
+from support.channelstats.workspace import Raw
 
 
 def cell(cid: str, message: Raw) -> str:
@@ -29,11 +24,7 @@ def todo(
     smallest_group: int = 1,
     users: Mapping[str, User] | None = None,
 ) -> dict[str, list[Row]]:
-    channels = [{"id": cid, "name": cid, "created": 1, "members": []} for cid in messages]
-    found = inputs_of(Workspace(channels=channels, messages=messages))
-    known = {cid: Channel(cid, cid, is_archived=cid == archived) for cid in messages}
-    inputs = Inputs(found.messages, users or {}, known, history=history)
-    data = DashboardData(inputs, WEEK, Options(Counting()))
+    data = data_of(messages, users=users, history=history, archived=[archived])
     shown = look("todo", data, channel, person, smallest_group=smallest_group)
     return {name: shown.rows(name) for name in shown.tables}
 
@@ -108,10 +99,8 @@ def test_channels_that_fell_silent_are_listed_with_their_last_message() -> None:
 
 
 def test_nobody_is_said_to_have_stayed_where_the_days_before_were_not_read() -> None:
-    found = inputs_of(Workspace(messages={"C1": [said(1, "UA")]}))
     for first, is_known in ((WEEK.previous.start, True), (WEEK.start, False)):
-        inputs = replace(found, history=History(first, WEEK.last))
-        data = DashboardData(inputs, WEEK, Options(Counting()))
+        data = data_of({"C1": [said(1, "UA")]}, history=History(first, WEEK.last))
         empty = {of.title: of.empty for of in look("todo", data).view.sections}
         unknown = [empty[name].startswith("Not known") for name in _OF_THE_DAYS_BEFORE]
         assert unknown == [not is_known] * 2

@@ -2,25 +2,17 @@
 
 import pytest
 
-from channelstats.counting import Counting
 from channelstats.days import DAY
-from channelstats.facts import Inputs, Options
 from channelstats.facts.periods import History
-from channelstats.pages.loading import DashboardData
-from support.channelstats.inputs import inputs_of
-from support.channelstats.pages import Looked, look
+from support.channelstats.pages import Looked, data_of, look
 from support.channelstats.said import LONG_AGO, WEEK, joined, liked, said
-from support.channelstats.workspace import Raw, Workspace
+from support.channelstats.workspace import Raw
 
 
 def looked(
     messages: list[Raw], channel: str = "", person: str = "", history: History = LONG_AGO
 ) -> Looked:
-    channels = [{"id": "C1", "name": "one", "created": 1, "members": []}]
-    found = inputs_of(Workspace(channels=channels, messages={"C1": messages}))
-    inputs = Inputs(found.messages, {}, found.channels, history=history)
-    data = DashboardData(inputs, WEEK, Options(Counting()))
-    return look("newcomers", data, channel, person)
+    return look("newcomers", data_of({"C1": messages}, history=history), channel, person)
 
 
 def steps(messages: list[Raw], channel: str = "") -> list[tuple[int, ...]]:
