@@ -4,7 +4,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import orjson
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
@@ -42,6 +44,9 @@ class Dashboard:
             text = await answer.text()
             assert answer.status == status, text
             return text
+
+    async def json(self, path: str, *, status: int = 200) -> Any:
+        return orjson.loads(await self.text(path, status=status))
 
 
 @asynccontextmanager

@@ -302,10 +302,10 @@ async def test_what_another_process_brings_is_on_the_next_page(
     await empty.take_in(before)
     days = "from=2024-03-10&to=2024-03-16"
     async with dashboard(empty, tmp_path / "data") as opened:
-        first = json.loads(await opened.text(f"/volume.json?{days}"))
+        first = await opened.json(f"/volume.json?{days}")
         async with house(tmp_path) as other:
             await other.take_in(EXAMPLE)
-        then = json.loads(await opened.text(f"/volume.json?{days}"))
+        then = await opened.json(f"/volume.json?{days}")
     assert first["tiles"]["words"]["cur"] < then["tiles"]["words"]["cur"] == 40
 
 
@@ -518,7 +518,7 @@ async def test_a_browser_never_keeps_an_old_file(board: Dashboard, path: str, ki
 
 
 async def test_health_tells_that_the_store_answers_and_nothing_else(board: Dashboard) -> None:
-    assert json.loads(await board.text("/health")) == {"status": "ok"}
+    assert await board.json("/health") == {"status": "ok"}
 
 
 # ── me ───────────────────────────────────────────────────────────────────────────────────────────
@@ -556,16 +556,16 @@ async def test_a_page_of_somebody_else_changes_nothing(board: Dashboard) -> None
 
 
 async def test_people_are_offered_while_a_name_is_typed(board: Dashboard) -> None:
-    found = json.loads(await board.text("/names.json?like=BE"))
+    found = await board.json("/names.json?like=BE")
     assert found == [{"value": "Bob Berg", "name": "Bob Berg"}]
-    assert len(json.loads(await board.text("/names.json?like="))) >= 3
-    assert json.loads(await board.text("/names.json?like=nobody%20at%20all")) == []
+    assert len(await board.json("/names.json?like=")) >= 3
+    assert await board.json("/names.json?like=nobody%20at%20all") == []
 
 
 async def test_of_people_of_one_name_the_id_is_offered(example: House, tmp_path: Path) -> None:
     await example.tables.users.put([User("UBOB2", user_name="bob2", display_name="Bob Berg")])
     async with dashboard(example, tmp_path) as opened:
-        found = json.loads(await opened.text("/names.json?like=bob%20berg"))
+        found = await opened.json("/names.json?like=bob%20berg")
         assert sorted(one["value"] for one in found) == ["UBOB", "UBOB2"]
         assert "may be any of" in await opened.text("/people?person=Bob%20Berg", status=404)
 
@@ -620,7 +620,7 @@ async def test_names_in_tables_lead_to_their_pages(board: Dashboard) -> None:
 async def test_a_profile_has_its_twins(board: Dashboard) -> None:
     for path, table in (("person", "seen"), ("channel", "carriers")):
         query = f"{WEEK}&{path}={'bob' if path == 'person' else 'dev'}"
-        view = json.loads(await board.text(f"/{path}.json?{query}"))
+        view = await board.json(f"/{path}.json?{query}")
         rows = view["tables"][table]["rows"]
         assert rows
         text = await board.text(f"/{path}.csv?{query}&table={table}")
@@ -629,7 +629,7 @@ async def test_a_profile_has_its_twins(board: Dashboard) -> None:
 
 async def test_up_to_four_channels_are_drawn_beside_one(board: Dashboard) -> None:
     query = f"{WEEK}&channel=dev&compare=general&compare="
-    view = json.loads(await board.text(f"/channel.json?{query}"))
+    view = await board.json(f"/channel.json?{query}")
     (chart,) = (of for of in view["charts"] if of["name"] == "messages")
     assert [of["title"] for of in chart["series"]] == ["CDEV", "CGEN"]
     assert chart["series_kind"] == "channel"
@@ -646,11 +646,11 @@ async def test_up_to_four_channels_are_drawn_beside_one(board: Dashboard) -> Non
 
 async def test_a_group_of_channels_is_shown_together(board: Dashboard) -> None:
     async def messages(channel: str) -> int:
-        page = json.loads(await board.text(f"/volume.json?{WEEK}&channel={channel}"))
+        page = await board.json(f"/volume.json?{WEEK}&channel={channel}")
         return int(page["tiles"]["messages"]["cur"])
 
     assert await messages("*e*") == await messages("dev") + await messages("general")
-    view = json.loads(await board.text(f"/channels.json?{WEEK}&channel=d*,general"))
+    view = await board.json(f"/channels.json?{WEEK}&channel=d*,general")
     assert (view["channel"], view["channels"]) == (None, ["CDEV", "CGEN"])
     assert {row["channel"] for row in view["tables"]["channels"]["rows"]} == {"CDEV", "CGEN"}
     page = await board.text(f"/?{WEEK}&channel=d*,general")
@@ -675,7 +675,7 @@ async def test_a_period_is_compared_with_the_same_weeks_a_year_before(
     await example.tables.messages.write([row(hour, cid="CDEV") for hour in hours])
     await rebuild(example.tables, Counting())
     async with dashboard(example, tmp_path) as opened:
-        view = json.loads(await opened.text(f"/volume.json?{query}&channel=dev"))
+        view = await opened.json(f"/volume.json?{query}&channel=dev")
         assert view["before"] == {"first": "2023-03-12", "last": "2023-03-18"}
         assert view["tiles"]["messages"]["prev"] == 2
         assert [of["title"] for of in view["charts"][0]["series"]] == [
@@ -686,7 +686,7 @@ async def test_a_period_is_compared_with_the_same_weeks_a_year_before(
         assert "compared with Sun 12 Mar to Sat 18 Mar 2023" in text
         assert f'href="/people?{WEEK}&amp;against=year"' in text
         # What is to be done is of now.
-        to_do = json.loads(await opened.text(f"/todo.json?{query}"))
+        to_do = await opened.json(f"/todo.json?{query}")
         assert to_do["before"]["first"] > "2024"
 
 
@@ -728,7 +728,7 @@ async def test_who_is_unknown_forgotten_or_excluded_has_no_page(
 
 async def test_groups_that_are_too_small_are_not_shown(board: Dashboard, tmp_path: Path) -> None:
     async with dashboard(board.house, tmp_path, min_group="4") as opened:
-        tables = json.loads(await opened.text(f"/channels.json?{WEEK}"))["tables"]
+        tables = (await opened.json(f"/channels.json?{WEEK}"))["tables"]
         assert tables["channels"]["rows"] == []
         assert "#dev" not in await opened.text(f"/people?{WEEK}")
         for page in ("channels", "report"):
@@ -792,8 +792,8 @@ async def test_days_that_were_not_read_are_no_silence(own: Dashboard) -> None:
 async def test_to_do_goes_up_to_the_newest_day(own: Dashboard) -> None:
     own.clock.advance(6 * 86_400)
     await own.house.tables.configuration.raise_last_run(int(own.clock()) - 3 * 86_400)
-    assert json.loads(await own.text("/todo.json"))["last"] == "2024-03-24"
-    assert json.loads(await own.text("/volume.json"))["last"] == "2024-03-23"
+    assert (await own.json("/todo.json"))["last"] == "2024-03-24"
+    assert (await own.json("/volume.json"))["last"] == "2024-03-23"
     own.clock.advance(30 * 86_400)
     assert "Messages were read up to 2024-03-24. To see newer ones" in await own.text("/todo")
 
@@ -812,7 +812,7 @@ async def test_beside_the_first_import_nothing_is_worked_out(
                     assert answer.status == 503
                     assert answer.headers["Refresh"] == answer.headers["Retry-After"] == "10"
                     assert "The first import is running" in await answer.text()
-            assert "error" in json.loads(await opened.text("/volume.json", status=503))
+            assert "error" in await opened.json("/volume.json", status=503)
             await empty.tables.messages.write([row(0)])
 
 
@@ -848,7 +848,7 @@ async def test_who_is_no_member_any_more_is_not_listed_as_one(own: Dashboard) ->
     address, bulk = "/channel.json?channel=CGEN", own.house.tables.bulk
     for members in ("UALICE,UBOB,UCARA", "UALICE,UCARA"):
         await bulk.put("CGEN", members)
-        rows = json.loads(await own.text(address))["tables"]["members"]["rows"]
+        rows = (await own.json(address))["tables"]["members"]["rows"]
         assert {row["person"] for row in rows} == set(members.split(","))
 
 

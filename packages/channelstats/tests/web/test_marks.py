@@ -1,6 +1,5 @@
 """Marking what is to be done: who may, what becomes of it, who did it."""
 
-import json
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -116,7 +115,7 @@ async def test_items_are_assigned_to_the_team_and_each_finds_theirs(
         await mark(board, "assigned", second, person="UBOB")
         assert "person: expected" in await mark(board, "assigned", person="UCARA", status=400)
         assert "ali, by Bob Berg<" in await board.text(f"/todo?{days}")
-        mine = json.loads(await board.text(f"/todo.json?{days}&mine=yes"))["tables"]["queue"]
+        mine = (await board.json(f"/todo.json?{days}&mine=yes"))["tables"]["queue"]
         assert [row["item"] for row in mine["rows"]] == [second]
         assert [row["assignee"] for row in mine["rows"]] == ["UBOB"]
         text = await board.text(f"/todo?{days}&mine=yes")
@@ -176,12 +175,12 @@ async def test_a_page_of_another_site_marks_nothing(board: Dashboard) -> None:
 
 async def test_a_mark_is_on_the_next_page_and_in_the_report(asking: Dashboard) -> None:
     days = "from=2024-03-10&to=2024-03-16"
-    before = json.loads(await asking.text(f"/todo.json?{days}"))["tables"]
+    before = (await asking.json(f"/todo.json?{days}"))["tables"]
     item = before["queue"]["rows"][0]["item"]
     assert "Nobody answered this" in await asking.text(f"/report?{days}")
     await mark(asking, "snoozed", item)
     assert "List again" in await asking.text(f"/todo?{days}")
-    after = json.loads(await asking.text(f"/todo.json?{days}"))["tables"]
+    after = (await asking.json(f"/todo.json?{days}"))["tables"]
     assert after["queue"]["rows"] == before["queue"]["rows"][1:]
     assert [row["state"] for row in after["marked"]["rows"]] == ["snoozed"]
     assert (await asking.house.tables.marks.all())[item].until == int(NOW) + 7 * 86_400
