@@ -4,7 +4,6 @@ import io
 import json
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 
 import polars as pl
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from channelstats.render.names import Directory
 from channelstats.render.reports import Form
 from support.cases import cases
+from support.channelstats.elements import Elements
 from support.channelstats.weeks import Week
 
 REPORTS = [("global", ""), ("brief", ""), ("channel", "CDEV"), ("user", "UALICE")]
@@ -112,36 +112,16 @@ def test_the_text_form_has_no_name_of_a_thing_that_is_not_known(
     assert "None" not in bare.text(kind, "text", subject)
 
 
-class Outline(HTMLParser):
-    """What a page is made of."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.references: list[str] = []
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        found = [value for name, value in attrs if name in ("src", "href") and value]
-        self.references += found
-
-
 @pytest.mark.parametrize("name", WEEKS)
 @cases(("kind", "subject"), REPORTS)
 def test_a_page_has_one_heading_and_every_table_a_caption(
     weeks: dict[str, Week], name: str, kind: str, subject: str
 ) -> None:
-    outline = Outline(weeks[name].text(kind, "html", subject))
+    outline = Elements(weeks[name].text(kind, "html", subject))
     assert outline.tags.count("h1") == 1
     assert outline.tags.count("table") == outline.tags.count("caption")
-    assert "script" not in outline.tags
-    assert "link" not in outline.tags
-    assert "img" not in outline.tags
-    assert all(
-        reference.startswith(("#", "https://example.slack.com/"))
-        for reference in outline.references
-    )
+    assert {"script", "link", "img"}.isdisjoint(outline.tags)
+    assert all(link.startswith(("#", "https://example.slack.com/")) for link in outline.links)
 
 
 def test_a_name_is_never_markup_on_a_page(w2: Week) -> None:

@@ -14,7 +14,6 @@ import shlex
 from collections.abc import AsyncIterator
 from datetime import date
 from html import escape, unescape
-from html.parser import HTMLParser
 from pathlib import Path
 
 import msgspec
@@ -39,6 +38,7 @@ from channelstats.web.service import Busy, DashboardService
 from keytables import Unavailable
 from support.channelstats.dashboard import Dashboard, dashboard
 from support.channelstats.dated import row
+from support.channelstats.elements import Elements
 from support.channelstats.house import EXAMPLE, NOW, UTC, House, copied_house, house
 from support.channelstats.workspace import write_linked
 from support.clocks import ManualClock
@@ -65,32 +65,6 @@ NONSENSE = [
     ("/static/../app.py", 404, "There is nothing at this address."),
     ("/static/none.css", 404, "There is nothing at this address."),
 ]
-
-
-class Elements(HTMLParser):
-    """What is on a page: addresses it leads to or loads, inline styles and scripts."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.links: list[str] = []
-        self.loads: list[str] = []
-        self.inline: list[str] = []
-        self.images: list[str] = []
-        self.headings = 0
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        of = dict(attrs)
-        if tag == "a":
-            self.links.append(of.get("href") or "")
-        if tag in ("link", "script", "img"):
-            self.loads.append(of.get("href") or of.get("src") or "")
-        if tag == "style" or (tag == "script" and "src" not in of) or "style" in of:
-            self.inline.append(tag)
-        self.inline += [name for name in of if name.startswith("on")]
-        if tag == "svg" and of.get("role") in ("img", "group"):
-            self.images.append(of.get("aria-label") or "")
-        self.headings += tag == "h1"
 
 
 # ── dashboards ───────────────────────────────────────────────────────────────────────────────────
@@ -157,8 +131,8 @@ async def test_every_view_has_a_page_that_needs_nothing_from_elsewhere(
 ) -> None:
     for query in (WEEK, f"{WEEK}&channel=dev", f"{WEEK}&person=@bob", "weeks=52", "to=2009-01-01"):
         page = Elements(await board.text(f"/{name}?{query}"))
-        assert page.headings == 1
-        assert page.inline == []
+        assert page.tags.count("h1") == 1
+        assert page.running == page.styled == []
         assert all(address.startswith("/") for address in page.loads)
         assert all(
             address.startswith(("/", "#", "https://example.slack.com/archives/"))
@@ -260,7 +234,8 @@ async def test_what_is_called_like_markup_is_text(example: House, tmp_path: Path
             text = await opened.text(f"/{name}?{WEEK}&person=UBOB&channel=CDEV")
             assert "<script>alert" not in text
             assert "<img" not in text
-            assert Elements(text).inline == []
+            page = Elements(text)
+            assert page.running == page.styled == []
 
 
 async def test_an_empty_store_says_what_to_do_and_fills_without_a_restart(

@@ -7,13 +7,13 @@ import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from html import unescape
-from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote_plus, urljoin, urlsplit
 
 import pytest
 
 from support.channelstats.dashboard import Dashboard, dashboard
+from support.channelstats.elements import Elements
 from support.channelstats.house import House, house
 from support.channelstats.workspace import Raw, Workspace, write_folder
 
@@ -99,21 +99,10 @@ class Answer:
         return f"{plain}\n{json.loads(self.text)!r}" if "json" in self.kind else plain
 
 
-class Links(HTMLParser):
-    """Where a page leads, what it loads, and what in it would run."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.found: list[str] = []
-        self.running: list[str] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        of = dict(attrs)
-        self.found += [of[name] or "" for name in ("href", "src") if name in of]
-        self.running += [name for name in of if name.startswith("on")]
-        if tag == "script" and "src" not in of:
-            self.running.append(tag)
+def _places(answer: Answer) -> list[str]:
+    """Where an answer leads, and what it loads."""
+    page = Elements(answer.text if "html" in answer.kind else "")
+    return [*page.links, *page.loads]
 
 
 @dataclass
@@ -128,7 +117,7 @@ class Walk:
         while waiting and len(self.answers) < MOST:
             answer = await self.ask(waiting.pop(0))
             self.answers.append(answer)
-            for link in Links(answer.text).found if "html" in answer.kind else ():
+            for link in _places(answer):
                 to = urljoin(answer.path, link)
                 if not urlsplit(to).netloc and not link.startswith("#") and to not in seen:
                     seen.add(to)
@@ -159,7 +148,7 @@ async def test_no_name_is_ever_more_than_text(hostile: House, tmp_path: Path) ->
     pages = [answer for answer in (*walk.answers, *errors) if "html" in answer.kind]
     assert any("onerror" in unescape(answer.text) for answer in pages)
     for answer in pages:
-        assert Links(answer.text).running == [], answer.path
+        assert Elements(answer.text).running == [], answer.path
         assert not OWN_TAGS.search(answer.text), answer.path
         assert "1337" not in answer.text
     tables = [answer for answer in walk.answers if "csv" in answer.kind]
