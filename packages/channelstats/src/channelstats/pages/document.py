@@ -62,8 +62,6 @@ from channelstats.pages.small_groups import SmallGroups
 
 SCHEMA_VERSION: Final = 1
 
-"""Messages that are listed of everybody, of a channel, of an author."""
-
 
 # ── figures ──────────────────────────────────────────────────────────────────────────────────────
 
