@@ -63,9 +63,10 @@ class LocalTimes:
         names = {uid: user.tz or options.default_timezone for uid, user in users.items()}
         zones = {name: zone_of(name) for name in sorted(set(names.values()) - {""})}
         clocks = {name: offsets(zone, first, last) for name, zone in zones.items() if zone}
-        people = [(uid, name) for uid, name in names.items() if name in clocks]
-        self.zones = pl.DataFrame(people, _ZONES, orient="row")
+        known = {uid: name for uid, name in names.items() if name in clocks}
+        self.zones = pl.DataFrame({"slack_uid": list(known), "tz": list(known.values())}, _ZONES)
         """Everybody with a zone: `slack_uid`, `tz`."""
+        clock_of = self.zones["tz"].cast(pl.Enum(list(clocks))).to_physical()
         codes = self.zones["slack_uid"].to_physical()
         highest = cast("int | None", codes.max())
         nobody = pl.Series([None], dtype=pl.Int32).new_from_index(0, (highest or 0) + 1)
@@ -77,10 +78,8 @@ class LocalTimes:
         )
         self._offsets: list[pl.Series] = []
         for instant in self._instants:
-            shown = {
-                clock: _shown(clock_changes, instant) for clock, clock_changes in clocks.items()
-            }
-            east = [shown[clock] for _, clock in people]
+            shown = pl.Series([_shown(clock, instant) for clock in clocks.values()], dtype=pl.Int32)
+            east = shown.gather(clock_of)
             self._offsets.append(nobody.clone().scatter(codes, east))  # which changes it in place
 
     def added_to(self, messages: pl.DataFrame) -> pl.DataFrame:

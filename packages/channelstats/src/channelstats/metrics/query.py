@@ -136,37 +136,38 @@ def _counted(
     return some.group_by(by).agg(**values).collect(engine="streaming")
 
 
-def placed(rows: pl.DataFrame, key: str, rank_by: Sequence[str] = BY_MESSAGES) -> pl.DataFrame:
-    """Rows of `aggregated` with messages and words in their order, with their `place`, and with all
-    of either together and so far; who wrote nothing has no place and comes last.
+def placed(rows: pl.DataFrame, key: str, *orders: Sequence[str]) -> pl.DataFrame:
+    """Rows of `aggregated` in the last of these orders, with their `place`, and with what each
+    order begins with of all together and so far; who wrote nothing has no place and comes last.
     """
-    for order in (BY_WORDS, BY_MESSAGES):
+    for order in orders:
         size = pl.col(order[0])
         rows = ranked(rows, order, key).with_columns(
             size.sum().alias(f"{ALL}{order[0]}"),
             pl.when(_WROTE).then(size.cum_sum()).otherwise(0).alias(f"{SO_FAR}{order[0]}"),
         )
     place = pl.int_range(1, pl.len() + 1)
-    return ranked(rows, rank_by, key).with_columns(place=pl.when(_WROTE).then(place))
+    return rows.with_columns(place=pl.when(_WROTE).then(place))
 
 
-def entries(
-    part: Slice, by: str, names: Collection[str], rank_by: Sequence[str] = BY_MESSAGES
-) -> pl.DataFrame:
-    """Rows of channels or people as they are `placed`: of channels with messages, and of whoever
-    wrote or was answered in own threads.
+def entries(part: Slice, by: str, names: Collection[str], *orders: Sequence[str]) -> pl.DataFrame:
+    """Rows of channels or people as they are `placed`, by messages unless otherwise said: of
+    channels with messages, and of whoever wrote or was answered in own threads.
     """
+    return placed(_entries(part, by, names), by, *(orders or (BY_MESSAGES,)))
+
+
+def _entries(part: Slice, by: str, names: Collection[str]) -> pl.DataFrame:
     names = (*BY_MESSAGES, *names)
     if by != "person":
-        return placed(aggregated(part, (by,), names), by, rank_by)
+        return aggregated(part, (by,), names)
     people = aggregated(part, (by,), (*names, "answers"), full=True)
-    return placed(people.filter(_WROTE | (pl.col("answers") > 0)), by, rank_by)
+    return people.filter(_WROTE | (pl.col("answers") > 0))
 
 
 def compared(scope: Scope, by: str, names: Collection[str]) -> pl.DataFrame:
-    """`entries` of now, each beside the one before: see `beside`."""
-    now, before = (entries(part, by, names) for part in scope)
-    return beside(now, before, by)
+    """`entries` of now, each beside the messages and words of the one before: see `beside`."""
+    return beside(entries(scope.now, by, names), _entries(scope.before, by, ()), by)
 
 
 # ── metrics ──────────────────────────────────────────────────────────────────────────────────────
@@ -184,8 +185,8 @@ def parts_of(metrics: Sequence[Metric]) -> Iterator[str]:
 
 def measured(part: Slice, *metrics: Metric) -> list[Quantity | None]:
     """Metrics of a whole choice, each as an exact number; None where there is none."""
-    names = tuple(parts_of(metrics))
-    values = aggregated(part, (), names).row(0, named=True) if names else {}
+    names = parts_of(metrics)
+    values = {name: aggregated(part, (), (name,)).item() for name in names}
     return [
         metric.formula.of(values) if metric.formula else _measure(part, metric)
         for metric in metrics

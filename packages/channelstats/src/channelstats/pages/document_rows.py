@@ -16,7 +16,7 @@ import polars as pl
 
 from channelstats.facts.facts import REACTED, REPLIED, Slice
 from channelstats.metrics.quantities import Change, Formula, percent_of, ranked
-from channelstats.metrics.query import BY_WORDS, aggregated, entries
+from channelstats.metrics.query import BY_MESSAGES, BY_WORDS, aggregated, entries
 from channelstats.metrics.volume import volume
 from channelstats.pages.small_groups import SmallGroups
 from channelstats.tables.columns import ID, timestamps
@@ -160,7 +160,7 @@ class PeriodRows:
     def people(self) -> pl.DataFrame:
         """Whoever wrote, ranked, then who was answered in own threads, by ID."""
         names = ("reactions", "replies_received", "reactions_given")
-        return entries(self.slice, "person", names, BY_WORDS)
+        return entries(self.slice, "person", names, BY_MESSAGES, BY_WORDS)
 
     @cached_property
     def posters(self) -> pl.DataFrame:
@@ -168,7 +168,7 @@ class PeriodRows:
 
     @cached_property
     def channels(self) -> pl.DataFrame:
-        return entries(self.slice, "channel", ("posters", "reactions"), BY_WORDS)
+        return entries(self.slice, "channel", ("posters", "reactions"), BY_MESSAGES, BY_WORDS)
 
     @cached_property
     def listed(self) -> pl.DataFrame:

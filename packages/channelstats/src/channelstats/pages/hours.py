@@ -13,9 +13,8 @@ from channelstats.facts.facts import Slice
 from channelstats.facts.periods import WEEK
 from channelstats.metrics import registry
 from channelstats.metrics.metric import Metric
-from channelstats.metrics.query import aggregated, by_steps
+from channelstats.metrics.query import BY_MESSAGES, aggregated, by_steps
 from channelstats.metrics.table import Kind
-from channelstats.metrics.volume import volume
 from channelstats.pages.components import compared_series, table, table_of
 from channelstats.pages.loading import ViewRequest
 from channelstats.pages.model import Heat, Page, Section, SeriesChart
@@ -99,7 +98,7 @@ def heat_map(request: ViewRequest) -> Section:
 
 def zone_notes(request: ViewRequest) -> tuple[str, ...]:
     """How many authors are left out of local times."""
-    without, posters = _authors_without_zone(request), volume(request.scope.now).posters
+    posters, without = _authors(request)
     if not without:
         return ()
     if without == posters:
@@ -111,11 +110,13 @@ def zone_notes(request: ViewRequest) -> tuple[str, ...]:
 
 def _without_zones(request: ViewRequest) -> str:
     """What is said in place of a chart that is empty as no author has a time zone; "" otherwise."""
-    without = _authors_without_zone(request)
-    return _NO_ZONES if without and without == volume(request.scope.now).posters else ""
+    posters, without = _authors(request)
+    return _NO_ZONES if without and without == posters else ""
 
 
-def _authors_without_zone(request: ViewRequest) -> int:
-    authors = pl.col("slack_uid").filter(pl.col("local_hour").is_null())
-    messages = request.scope.now.table("timed")
-    return int(messages.select(authors.n_unique()).item())
+def _authors(request: ViewRequest) -> tuple[int, int]:
+    """How many there are, and how many of them without a time zone."""
+    now = request.scope.now
+    authors = aggregated(now, ("person",), BY_MESSAGES)["person"]
+    have_zone = authors.is_in(now.facts.zones["slack_uid"].implode())
+    return authors.len(), int((~have_zone).sum())

@@ -42,7 +42,7 @@ from channelstats.pages.model import (
 )
 from channelstats.pages.small_groups import SmallGroups
 from channelstats.tables import Tables
-from channelstats.tables.columns import ID
+from channelstats.tables.columns import ID, is_among
 from channelstats.tables.directory import Channel
 from channelstats.tables.exclusion import resolve_people
 from channelstats.tables.messages import Progress
@@ -291,7 +291,7 @@ class ViewRequest:
     def written(self, people: pl.DataFrame, days: Period) -> pl.DataFrame:
         """What these people wrote in some days, in the chosen channels or anywhere."""
         there = self.data.facts.slice(days, self.choice.channels)
-        return there.messages.join(people, on="slack_uid", how="semi")
+        return there.messages.filter(is_among(people["slack_uid"]))
 
     def page(
         self,

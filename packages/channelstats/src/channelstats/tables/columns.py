@@ -181,6 +181,13 @@ def rows_where(frame: pl.DataFrame, chosen: pl.Expr) -> pl.DataFrame:
     return frame.slice(first, number) if is_run else frame.filter(are_chosen)
 
 
+def is_among(ids: pl.Series) -> pl.Expr:
+    """Whether the column of the same name has one of these IDs. A semi-join, or an anti-join, would
+    take many times as long.
+    """
+    return pl.col(ids.name).is_in(ids.implode())
+
+
 _SMALL: Final = 2**15
 
 
