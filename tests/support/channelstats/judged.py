@@ -37,7 +37,7 @@ TALKS: Final = Path(__file__).with_name("talks.txt")
 STYLES: Final = {"free": 9, "course": 10, "spanish": 7, "pro": 9}
 """Conversations of a day in a channel of each style."""
 
-_PERIOD: Final = Period(date(2024, 3, 4), 5, ZoneInfo("UTC"))
+JUDGED: Final = Period(date(2024, 3, 4), 5, ZoneInfo("UTC"))
 _PEOPLE: Final = 40
 _CHANNEL: Final = "C1"
 _LINE: Final = re.compile(
@@ -127,7 +127,7 @@ def said(talk: Sequence[Line], at: int, people: dict[str, str]) -> list[Message]
     return found
 
 
-def _strewn(style: str, rng: random.Random) -> Iterator[Message]:
+def strewn(style: str, rng: random.Random) -> Iterator[Message]:
     """The messages of a channel of a style; nobody in it is new."""
     text = "\n".join(line for line in TALKS.read_text().splitlines() if not line.startswith("#"))
     titled = (block.partition("\n") for block in text.strip().split("\n\n"))
@@ -136,25 +136,25 @@ def _strewn(style: str, rng: random.Random) -> Iterator[Message]:
     roles = "ABCD"
     for number, uid in enumerate(everybody):
         hello = Line("A", number, 0, is_open=False, text="hello", emoji="", of=0)
-        yield from said([hello], _PERIOD.begin - 60 * 86_400, {"A": uid})
-    for day in range(_PERIOD.days):
+        yield from said([hello], JUDGED.begin - 60 * 86_400, {"A": uid})
+    for day in range(JUDGED.days):
         for _ in range(STYLES[style]):
-            at = _PERIOD.begin + day * 86_400 + rng.randrange(8 * 3600, 20 * 3600)
+            at = JUDGED.begin + day * 86_400 + rng.randrange(8 * 3600, 20 * 3600)
             people = dict(zip(roles, rng.sample(everybody, len(roles)), strict=True))
             yield from said(rng.choice(talks), at, people)
 
 
 def data_of(messages: Iterable[Message]) -> DashboardData:
     """A workspace with one channel of these messages."""
-    now = int(datetime.combine(_PERIOD.last + timedelta(30), time(), UTC).timestamp())
+    now = int(datetime.combine(JUDGED.last + timedelta(30), time(), UTC).timestamp())
     origin = Origin(_CHANNEL, "judged", now, latest(now))
     raw = sorted((of.raw for of in messages), key=lambda of: str(of["ts"]))
     rows = (row_of(msgspec.convert(of, SlackMessage), origin) for of in raw)
-    calendar = Calendar(_PERIOD.zone)
+    calendar = Calendar(JUDGED.zone)
     frame = frame_of([item_of(row, calendar) for row in rows])
-    history = History(_PERIOD.start - timedelta(400), _PERIOD.last)
+    history = History(JUDGED.start - timedelta(400), JUDGED.last)
     inputs = Inputs(frame, {}, {_CHANNEL: Channel(_CHANNEL, _CHANNEL)}, history=history)
-    return DashboardData(inputs, _PERIOD, Options(Counting()))
+    return DashboardData(inputs, JUDGED, Options(Counting()))
 
 
 def judge(style: str, seeds: Iterable[int]) -> Judged:
@@ -162,8 +162,8 @@ def judge(style: str, seeds: Iterable[int]) -> Judged:
     found = Judged()
     for seed in seeds:
         rng = random.Random(f"{style} {seed}")
-        messages = {of.raw["ts"]: of for of in _strewn(style, rng)}
-        days = Choice(_PERIOD.start, _PERIOD.last)
+        messages = {of.raw["ts"]: of for of in strewn(style, rng)}
+        days = Choice(JUDGED.start, JUDGED.last)
         page = with_marks(view_of(TO_DO, data_of(messages.values()), days), NO_MARKS)
         rows = next(of.rows for of in page.tables if of.name == QUEUE)
         answer = rows.filter(action="Answer")["message"]

@@ -1,10 +1,12 @@
 """What becomes of a question in the talk after it."""
 
+import random
+
 import polars as pl
 import pytest
 
-from channelstats.facts.talk import outcomes, talk_of
-from support.channelstats.judged import STYLES, data_of, judge, lines, said
+from channelstats.facts.talk import habits, outcomes
+from support.channelstats.judged import STYLES, data_of, judge, lines, said, strewn
 
 PEOPLE = {"A": "U1", "B": "U2", "C": "U3", "D": "U4"}
 NOON = 1_709_553_600
@@ -16,9 +18,8 @@ def outcome(talk: str, question: int = 1) -> str:
     facts = data_of(messages).facts
     asked = messages[question - 1].raw
     ts = int(asked["ts"].replace(".", ""))
-    found = outcomes(
-        facts.messages.filter(pl.col("ts") == ts), talk_of(facts.messages, facts.answers)
-    )
+    message = facts.messages.filter(pl.col("ts") == ts)
+    found = outcomes(message, facts.messages, facts.answers, habits(facts.messages))
     return str(found["outcome"].item())
 
 
@@ -27,6 +28,16 @@ def of_lines(*said_in_turn: str) -> str:
 
 
 ASKED = "A+0: How do I open the door?"
+
+
+IN_THREADS = of_lines(
+    *(
+        each
+        for number in range(1, 17, 2)
+        for each in (f"C+{number}: where is it?", f"B+{number} >{number}: here")
+    )
+)
+"""Questions of a channel where they are answered in threads."""
 
 
 @pytest.mark.parametrize(
@@ -166,18 +177,49 @@ def test_who_asks_back_what_somebody_did_is_part_of_a_talk_for_hours() -> None:
 
 
 def test_where_questions_are_answered_in_threads_the_next_message_says_nothing() -> None:
-    threads = [
-        each
-        for number in range(1, 17, 2)
-        for each in (f"C+{number}: where is it?", f"B+{number} >{number}: here")
-    ]
-    habit = of_lines(*threads)
     assert (
-        outcome(of_lines(habit, "A+60: How do I open the door?", "B+70: it has a button"), 17)
+        outcome(of_lines(IN_THREADS, "A+60: How do I open the door?", "B+70: it has a button"), 17)
         == "open"
     )
-    talked = of_lines(habit, "A+60: How do I open it?", "B+65: it has a button", "A+66: I see one")
+    talked = of_lines(
+        IN_THREADS, "A+60: How do I open it?", "B+65: it has a button", "A+66: I see one"
+    )
     assert outcome(talked, 17) == "answered"
+
+
+def left(days_before: int, weeks: int = 4, asked: int = 0) -> int:
+    """Whether a question is open in the weeks up to its own that might be answered in the channel,
+    unless one answers in threads there, as some did so many days before. It is ``asked`` so many
+    days before the first of the period.
+    """
+    at = NOON - asked * 86_400
+    habit = said(lines(IN_THREADS), at - days_before * 86_400, PEOPLE)
+    question = said(lines(of_lines(ASKED, "B+10: it has a button")), at, PEOPLE)
+    data = data_of([*habit, *question])
+    return data.facts.slice(data.period.ending_with(7 * weeks)).questions_left.height
+
+
+@pytest.mark.parametrize("weeks", [1, 4, 5, 12, 52])
+def test_habits_are_those_of_the_four_weeks_of_a_question_however_many_are_shown(
+    weeks: int,
+) -> None:
+    assert [left(days, weeks) for days in (1, 20, 30, 60)] == [1, 1, 0, 0]
+
+
+def test_a_question_is_open_or_not_whatever_weeks_come_after_its_own() -> None:
+    for asked in (28, 56):
+        assert [left(days, 12, asked) for days in (1, 20, 30, 60)] == [1, 1, 0, 0]
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_what_is_open_of_a_channel_or_a_person_is_what_is_open_of_it_in_all(style: str) -> None:
+    data = data_of(strewn(style, random.Random(style)))
+    everything = data.facts.slice(data.period).questions_left
+    channel = data.facts.slice(data.period, ("C1",)).questions_left
+    assert channel.sort("ts").equals(everything.sort("ts"))
+    for person in everything["slack_uid"].unique():
+        theirs = data.facts.slice(data.period, (), person).questions_left
+        assert theirs.sort("ts").equals(everything.filter(slack_uid=person).sort("ts"))
 
 
 @pytest.mark.parametrize("style", STYLES)

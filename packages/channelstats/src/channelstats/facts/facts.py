@@ -13,6 +13,7 @@ Every table has the columns `ts` (microseconds), `slack_cid` and `slack_uid` of 
     conversations  messages that are no replies: `is_head` of a thread, `replied_at` and whole
                    `seconds` until somebody else replied first, whether it is `unanswered` (nobody
                    else replied or reacted) and `waiting` (or reacted as who only reads along)
+    questions      those of them that are `waiting` questions
     reactions      one for each emoji, or each merged one, of each listed person: the `row` of the
                    message, `emoji`, `reactor`
     mentions       one for each: `mentioned`
@@ -30,10 +31,10 @@ import polars as pl
 
 from channelstats.counting import JOINED, LEFT, bot_expression
 from channelstats.facts.local_times import LocalTimes
-from channelstats.facts.periods import History, Period
+from channelstats.facts.periods import MONTH, History, Period, blocks
 from channelstats.facts.reading import REPLIES, Inputs, Options
-from channelstats.facts.talk import BEFORE, FOLLOWED, UNANSWERED, outcomes, talk_of
-from channelstats.tables.columns import ID, IS_HEAD, IS_REPLY, micros, rows_where
+from channelstats.facts.talk import BEFORE, FOLLOWED, UNANSWERED, habits, outcomes
+from channelstats.tables.columns import ID, IS_HEAD, IS_REPLY, is_among, micros, rows_where
 from channelstats.tables.configuration import Counts, counts_at
 from channelstats.tables.directory import User, general_channels
 from channelstats.tables.first_posts import earliest
@@ -44,7 +45,9 @@ AUTHOR: Final = "slack_uid"
 CHANNEL: Final = "slack_cid"
 
 MOST_FOLLOWED: Final = 10_000
-"""Questions that are followed for a number of one period, which takes a second."""
+"""Questions of a period, up to which all of them are followed."""
+NEWEST_FOLLOWED: Final = 1_000
+"""Those that are followed where there are more."""
 
 READS_ALONG: Final = frozenset(
     {"eyes", "heavy_plus_sign", "plus", "plus1", "plusone", "raising_hand", "raised_hand", "hand"}
@@ -57,9 +60,6 @@ REPLIED: Final = "reply_count"
 
 _SKIN_TONE: Final = "::skin-tone-[0-9](?:-[0-9])?$"
 _FIRST_POSTS: Final = pl.Schema({"slack_uid": ID, "ts": pl.Int64(), "slack_cid": ID})
-
-_AT_ONCE: Final = 500_000
-"""Messages whose answers are looked for together: that needs several times their memory."""
 
 
 class KnownPeople(msgspec.Struct, frozen=True):
@@ -83,6 +83,13 @@ class KnownPeople(msgspec.Struct, frozen=True):
             frozenset(uid for uid, user in users.items() if user.is_stranger),
             joined,
         )
+
+
+def newest(messages: pl.DataFrame, most: int) -> pl.DataFrame:
+    """The newest first, at most so many."""
+    if messages.height > most:
+        messages = messages.filter(pl.col("ts") >= messages["ts"].top_k(most).min())
+    return messages.sort("ts", "slack_cid", descending=[True, False]).head(most)
 
 
 class Facts:
@@ -159,10 +166,13 @@ class Facts:
             .explode("reactions")
             .unnest("reactions")
         )
+        each = reactions.collect()
         if self.options.merge_skin_tones:
-            base = pl.col("emoji").cast(pl.String).str.replace(_SKIN_TONE, "").cast(ID)
-            reactions = reactions.with_columns(base).unique(maintain_order=True)
-        return reactions.collect()
+            names = each["emoji"].unique()
+            base = names.cast(pl.String).str.replace(_SKIN_TONE, "").cast(ID)
+            each = each.with_columns(pl.col("emoji").replace_strict(names, base, return_dtype=ID))
+            each = each.filter(pl.struct("row", "emoji", "reactor").is_first_distinct())
+        return each
 
     @cached_property
     def mentions(self) -> pl.DataFrame:
@@ -183,10 +193,13 @@ class Facts:
 
     @cached_property
     def conversations(self) -> pl.DataFrame:
-        top = self.messages.filter(~pl.col("is_reply")).select(
-            "row", "ts", CHANNEL, AUTHOR, "thread_ts", "question", is_head=IS_HEAD
+        top = (
+            self.messages.lazy()
+            .filter(~pl.col("is_reply"))
+            .select("row", "ts", CHANNEL, AUTHOR, "thread_ts", "question", is_head=IS_HEAD)
+            .collect()
         )
-        first = pl.concat(map(self._first_replies, list(top.iter_slices(_AT_ONCE)) or [top]))
+        first = self._first_replies(top)
         unknown = pl.repeat(None, self.messages.height, dtype=pl.Int64, eager=True)
         replied_at = unknown.scatter(first["row"], first["replied_at"])
         answering = self._by_others.filter(~pl.col("emoji").is_in(sorted(READS_ALONG)))
@@ -203,14 +216,18 @@ class Facts:
             waiting=~(is_answered | pl.col("is_heard")),
         ).drop("is_noticed", "is_heard")
 
+    @cached_property
+    def questions(self) -> pl.DataFrame:
+        return self.conversations.filter("waiting", "question")
+
     def _first_replies(self, top: pl.DataFrame) -> pl.DataFrame:
         answers = self.answers.lazy().rename({CHANNEL: "in_channel", "thread_ts": "ts"})
-        in_time = pl.col("ts").is_between(top["ts"].min(), top["ts"].max())
         return (
             top.lazy()
             .select("row", "ts", CHANNEL, AUTHOR)
+            .filter(is_among(self.answers["thread_ts"].alias("ts")))
             # Hardly two messages are of one time, so this takes less than by both.
-            .join(answers.filter(in_time), on="ts")
+            .join(answers, on="ts")
             .filter(pl.col("in_channel") == pl.col(CHANNEL))
             .filter(pl.col("replier") != pl.col(AUTHOR))
             .group_by("row")
@@ -239,8 +256,7 @@ class Facts:
         """
         place = (CHANNEL, "thread_ts")
         replies = messages.filter("is_reply").select(*place, "ts", AUTHOR, "row")
-        after = self.answers.join(replies.select(place).unique(), on=place, how="semi")
-        later = replies.join(after, on=place).filter(
+        later = replies.join(self.answers.filter(is_among(replies["thread_ts"])), on=place).filter(
             (pl.col("replied_at") > pl.col("ts")) & (pl.col("replier") != pl.col(AUTHOR))
         )
         is_noticed = self._reacted | self._answered | self._marked(later["row"])
@@ -267,16 +283,6 @@ class Facts:
         )
         first = first.filter(~pl.col(AUTHOR).is_in(list(dropped)))
         return first.with_columns(micros("ts")).cast(_FIRST_POSTS)
-
-    def followed(self, messages: pl.DataFrame) -> pl.DataFrame:
-        """Messages with their `outcome` in the talk around them, see `channelstats.facts.talk`."""
-        first, last = (
-            pl.lit(end, pl.Int64) for end in (messages["ts"].min(), messages["ts"].max())
-        )
-        around = pl.col("ts").is_between(first - BEFORE, last + FOLLOWED)
-        there = self.messages.filter(around).join(messages, on=CHANNEL, how="semi")
-        became = outcomes(messages, talk_of(there, self.answers))
-        return messages.join(became, on=[CHANNEL, "ts"], maintain_order="left")
 
 
 class Slice:
@@ -387,15 +393,44 @@ class Slice:
     # ── answers ──────────────────────────────────────────────────────────────────────────────────
 
     @property
-    def questions_left(self) -> pl.DataFrame | None:
-        """Questions that nobody answered; None where too many would have to be followed."""
+    def follows_all_questions(self) -> bool:
+        """Whether there are not too many of them to follow each."""
+        return self.table("questions").height <= MOST_FOLLOWED
+
+    @property
+    def questions_left(self) -> pl.DataFrame:
+        """Questions that nobody answered, with their `outcome`: of all that were asked, or, where
+        these are too many to follow, of the newest.
+        """
         return self.once("questions left", self._questions_left)
 
-    def _questions_left(self) -> pl.DataFrame | None:
-        asked = self.table("conversations").filter("waiting", "question")
-        if asked.height > MOST_FOLLOWED:
-            return None
-        return self.facts.followed(asked).filter(pl.col("outcome").is_in(UNANSWERED))
+    def _questions_left(self) -> pl.DataFrame:
+        asked = self.table("questions")
+        if not self.follows_all_questions:
+            asked = newest(asked, NEWEST_FOLLOWED)
+        return self.followed(asked).filter(pl.col("outcome").is_in(UNANSWERED))
+
+    def followed(self, messages: pl.DataFrame) -> pl.DataFrame:
+        """Messages of the slice with their `outcome` in the talk around them: see
+        `channelstats.facts.talk`.
+        """
+        # By the habits of the four weeks that a message is in, counted back from the end of the
+        # period: so it has the same outcome whatever is shown, and of however many weeks.
+        parts = [
+            self._followed(some, month)
+            for month in blocks(self.period, MONTH)
+            if (some := rows_where(messages, month.covers())).height
+        ]
+        return pl.concat(parts) if parts else messages.with_columns(outcome=pl.lit(None, pl.String))
+
+    def _followed(self, messages: pl.DataFrame, month: Period) -> pl.DataFrame:
+        begin, end = (pl.lit(at, pl.Int64) for at in (messages["ts"].min(), messages["ts"].max()))
+        around = pl.col("ts").is_between(begin - BEFORE, end + FOLLOWED)
+        there = rows_where(self.whole.everything("messages"), around)
+        four_weeks = self.whole.days(month.ending_with(MONTH))
+        known = self.whole.once(("habits", month), lambda: habits(four_weeks.messages))
+        became = outcomes(messages, there, self.facts.answers, known)
+        return messages.join(became, on=[CHANNEL, "ts"])
 
     @property
     def unlisted_reactions(self) -> int:

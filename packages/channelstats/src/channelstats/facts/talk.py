@@ -19,9 +19,10 @@ comes after the asker has asked something else. In a channel where questions are
 it means nothing, unless the asker talked on.
 """
 
-from typing import Final, NamedTuple
+from typing import Final
 
 import polars as pl
+import polars.selectors as cs
 
 from channelstats.tables.message_row import Sign
 
@@ -75,57 +76,58 @@ one answers there."""
 _KEY: Final = ("slack_cid", "ts")
 
 
-class Talk(NamedTuple):
-    """The messages of channels outside threads, by channel and time, and who replied in threads."""
-
-    messages: pl.DataFrame
-    replies: pl.DataFrame
-    channels: pl.DataFrame
-    """How one answers in each: whether `in_threads`, and how `soon` outside of them."""
-
-
-def talk_of(counted: pl.DataFrame, replies: pl.DataFrame) -> Talk:
-    """Of counted messages. ``replies`` are all to them: see `CountedMessages.answers`."""
-    columns = ("slack_cid", "ts", "slack_uid", "mentions", "question", "signs", "word_count")
-    is_outside = ~pl.col("is_reply") | (pl.col("subtype") == "thread_broadcast").fill_null(False)
-    messages = counted.filter(is_outside).select(*columns, has_thread=pl.col("reply_count") > 0)
-    # By the numbers that stand for channels, which takes a fraction of the time.
-    messages = messages.sort(pl.col("slack_cid").to_physical(), "ts")
+def habits(counted: pl.DataFrame) -> pl.DataFrame:
+    """How one answers in each channel, told from counted messages: whether `in_threads`, and how
+    `soon` outside of them.
+    """
     pause = pl.col("ts") - pl.col("ts").shift()
     long = pause.filter(pause > _FASTEST)
     quiet = pl.when(long.len() >= _FEWEST).then(long.median()).otherwise(_SLOWEST * _PACE)
     asked, answered = pl.col("question"), pl.col("question") & pl.col("has_thread")
     is_usual = answered.sum() >= _IN_THREADS * asked.sum()
-    channels = messages.group_by("slack_cid").agg(
-        in_threads=is_usual & (asked.sum() >= _FEWEST),
-        soon=(quiet / _PACE).clip(_FASTEST, _SLOWEST).cast(pl.Int64),
+    return (
+        _outside_threads(counted)
+        .group_by("slack_cid")
+        .agg(
+            in_threads=is_usual & (asked.sum() >= _FEWEST),
+            soon=(quiet / _PACE).clip(_FASTEST, _SLOWEST).cast(pl.Int64),
+        )
     )
-    return Talk(messages, replies, channels)
 
 
-def outcomes(messages: pl.DataFrame, talk: Talk) -> pl.DataFrame:
-    """What became of messages that are in a talk, by their `slack_cid` and `ts`: the `outcome`."""
-    places = (
-        talk.messages.select(_KEY).with_row_index("at").with_columns(pl.col("at").cast(pl.Int64))
-    )
-    some = messages.select(_KEY).join(places, on=_KEY, maintain_order="left")
-    asked = some.select("at").hstack(
-        talk.messages[some["at"]].rename({"slack_uid": "asker", "ts": "asked_at"})
-    )
-    far = _steps(asked, talk, range(1, _FAR + 1)).filter(pl.col("gap") <= FOLLOWED)
+def _outside_threads(counted: pl.DataFrame, *columns: str) -> pl.DataFrame:
+    """Counted messages that are said to all in a channel, by time."""
+    is_broadcast = (pl.col("subtype") == "thread_broadcast").fill_null(value=False)
+    outside = counted.lazy().filter(~pl.col("is_reply") | is_broadcast)
+    has_thread = pl.col("reply_count") > 0
+    return outside.select(*_KEY, "question", *columns, has_thread=has_thread).sort("ts").collect()
+
+
+def outcomes(
+    messages: pl.DataFrame, counted: pl.DataFrame, replies: pl.DataFrame, habits: pl.DataFrame
+) -> pl.DataFrame:
+    """What became of messages that are no replies, by their `slack_cid` and `ts`: the `outcome`.
+    ``counted`` are the messages around them, ``replies`` all there are: see `Facts.answers`.
+    """
+    talk = _outside_threads(counted, "slack_uid", "mentions", "signs", "word_count")
+    # By channel and time: by the numbers that stand for channels it takes a fraction of the time.
+    talk = talk.sort(pl.col("slack_cid").to_physical(), maintain_order=True)
+    every = talk.with_row_index("at").cast({"at": pl.Int64})
+    asked = every.join(messages, on=_KEY, how="semi", maintain_order="left")
+    near = _near(asked, talk)
+    far, behind = near.filter(pl.col("step") > 0), near.filter(pl.col("step") < 0)
     ahead = far.filter(pl.col("step") <= _AHEAD)
-    behind = _steps(asked, talk, range(-_AHEAD, 0)).filter(pl.col("gap") >= -BEFORE)
     followed = (
-        asked.join(talk.channels, on="slack_cid")
+        asked.join(habits, on="slack_cid", how="left")
         .join(_after(ahead, _talking(behind)), on="at", how="left")
         .join(_before(behind), on="at", how="left")
+        .join(_to_asker(asked, behind), on="at", how="left")
         .join(_named(far), on="at", how="left")
-        .join(_addressed(ahead, behind), on="at", how="left")
-        .join(_answered_beside(ahead, behind, talk), on="at", how="left")
+        .join(_addressed(asked, ahead, behind), on="at", how="left")
+        .join(_answered_beside(ahead, behind, replies), on="at", how="left")
+        .with_columns(pl.col("soon").fill_null(_SLOWEST), cs.boolean().fill_null(value=False))
     )
-    flags = [name for name, dtype in followed.schema.items() if dtype == pl.Boolean]
-    followed = followed.with_columns(pl.col(flags).fill_null(value=False))
-    return followed.select("slack_cid", ts="asked_at", outcome=_outcome())
+    return followed.select(*_KEY, outcome=_outcome())
 
 
 def _outcome() -> pl.Expr:
@@ -168,34 +170,35 @@ def _has(sign: Sign) -> pl.Expr:
     return (pl.col("signs") & int(sign)) != 0
 
 
-_is_put_to: Final = pl.col("put_to").list.contains(pl.col("slack_uid")).fill_null(value=False)
-"""Whether the question names who wrote a message near it."""
-
-
-def _steps(asked: pl.DataFrame, talk: Talk, steps: range) -> pl.DataFrame:
-    """A row for each of the messages so many steps after questions, in the same channel: who wrote
-    it, whether the asker did, the `gap` since the question; whom the question is `put_to`, and
-    whether `to_all`.
+def _near(asked: pl.DataFrame, messages: pl.DataFrame) -> pl.DataFrame:
+    """A row for each of the messages so many steps before or after questions, in the same channel:
+    who wrote it, whether the asker did, the `gap` since the question; whether that is put `to_all`.
     """
-    rows = asked.select(
-        "at", "asker", "asked_at", cid="slack_cid", put_to="mentions", to_all=_has(Sign.TO_ALL)
-    ).with_columns(step=pl.lit(list(steps)))
-    rows = rows.explode("step").with_columns(there=pl.col("at") + pl.col("step"))
-    rows = rows.filter(pl.col("there").is_between(0, talk.messages.height - 1))
-    around = rows.hstack(talk.messages[rows["there"]])
-    return around.filter(pl.col("slack_cid") == pl.col("cid")).with_columns(
-        by_asker=pl.col("slack_uid") == pl.col("asker"),
-        gap=pl.col("ts") - pl.col("asked_at"),
-        names_asker=pl.col("mentions").list.contains(pl.col("asker")).fill_null(value=False),
-        names_any=pl.col("mentions").is_not_null(),
+    first, last = pl.col("at") - _AHEAD, pl.col("at") + _FAR
+    there = pl.int_ranges(first.clip(0), last.clip(None, messages.height - 1) + 1)
+    question = {"asker": "slack_uid", "asked_at": "ts", "asked_in": "slack_cid"}
+    rows = asked.select("at", there=there, to_all=_has(Sign.TO_ALL), **question)
+    rows = rows.explode("there")
+    # Most are left out by their place and time, before anything else is looked up.
+    rows = rows.hstack(messages.select(_KEY)[rows["there"]])
+    rows = rows.with_columns(gap=pl.col("ts") - pl.col("asked_at")).filter(
+        pl.col("slack_cid") == pl.col("asked_in"), pl.col("gap").is_between(-BEFORE, FOLLOWED)
     )
+    names = pl.col("mentions")
+    near = rows.hstack(messages.drop(_KEY)[rows["there"]]).with_columns(
+        step=pl.col("there") - pl.col("at"),
+        by_asker=pl.col("slack_uid") == pl.col("asker"),
+        names_asker=names.list.contains(pl.col("asker")).fill_null(value=False),
+        names_any=names.is_not_null(),
+    )
+    return near.set_sorted("at")
 
 
 def _talking(behind: pl.DataFrame) -> pl.DataFrame:
     """Who talked with somebody else just before a question, and may go on with that. Who wrote
     last before it did not: it may be put to them, but where it is put to all.
     """
-    others = behind.filter(~pl.col("by_asker"), pl.col("gap") >= -_RUNNING).sort("at", "step")
+    others = behind.filter(~pl.col("by_asker"), pl.col("gap") >= -_RUNNING)
     people = others.group_by("at", "slack_uid").agg(pl.max("step"), pl.first("to_all"))
     is_last = pl.col("step") == pl.col("step").max().over("at")
     talking = people.filter(pl.len().over("at") > 1, ~is_last | pl.col("to_all"))
@@ -204,46 +207,43 @@ def _talking(behind: pl.DataFrame) -> pl.DataFrame:
 
 def _after(ahead: pl.DataFrame, talking: pl.DataFrame) -> pl.DataFrame:
     """What the messages after a question say: of each `at` that has any by others."""
-    ahead = ahead.join(talking, on=["at", "slack_uid"], how="left").sort("at", "step")
-    ahead = ahead.with_columns(pl.col("was_talking").fill_null(value=False))
     by_other = ~pl.col("by_asker")
-    ahead = ahead.with_columns(
-        first=pl.col("step").filter(by_other).min().over("at"),
-        last_own=pl.when("by_asker").then(pl.col("ts")).forward_fill().over("at"),
+    ahead = (
+        ahead.join(talking, on=["at", "slack_uid"], how="left", maintain_order="left")
+        .set_sorted("at")
+        .with_columns(
+            pl.col("was_talking").fill_null(value=False),
+            first=pl.col("step").filter(by_other).min().over("at"),
+            first_at=pl.col("ts").filter(by_other).min().over("at"),
+            last_own=pl.when("by_asker").then(pl.col("ts")).forward_fill().over("at"),
+            # Before somebody else asks something, to whom it may be said.
+            is_to_question=pl.col("step")
+            < pl.col("step").filter(by_other & pl.col("question")).min().over("at").fill_null(_FAR),
+            is_before_new=_before_new(),
+        )
+        .with_columns(pause=pl.col("ts") - pl.coalesce("last_own", "asked_at"))
     )
-    ahead = ahead.with_columns(
-        since_first=pl.col("ts")
-        - pl.col("ts").filter(pl.col("step") == pl.col("first")).first().over("at"),
-        is_after=pl.col("step") > pl.col("first"),
-        pause=pl.col("ts") - pl.coalesce("last_own", "asked_at"),
-    )
-    own_after = pl.col("by_asker") & pl.col("is_after")
-    is_first = pl.col("step") == pl.col("first")
+    own_after = pl.col("by_asker") & (pl.col("step") > pl.col("first"))
+    is_first = (pl.col("step") == pl.col("first")) & pl.col("is_before_new")
     begins = pl.col("question") | _has(Sign.TO_ALL) | pl.col("has_thread")
     elsewhere = pl.col("names_any") & ~pl.col("names_asker")
     is_back = pl.col("question") & ~_has(Sign.TO_ALL) & (pl.col("word_count") <= _SHORT)
-    soon = pl.col("since_first") <= _HOUR
-    # Before somebody else asks something, to whom it may be said.
-    before_asked = pl.col("step").filter(by_other & pl.col("question")).min().fill_null(_AHEAD + 1)
+    soon = pl.col("ts") - pl.col("first_at") <= _HOUR
     is_brief = pl.col("word_count") <= _BRIEF
-    is_first &= _before_new()
     agrees = by_other & _has(Sign.AGREES) & (pl.col("gap") <= _SAME_DAY)
     talking_on = pl.col("was_talking") & (pl.col("gap") <= _RUNNING)
     states_settled = _has(Sign.SETTLED) & ~pl.col("question")
+    thanks = pl.col("by_asker") & _has(Sign.THANKS)
     return ahead.group_by("at").agg(
-        agreed=(
-            agrees & ~elsewhere & (pl.col("step") < before_asked) & (is_first | ~talking_on)
-        ).any(),
+        agreed=(agrees & ~elsewhere & pl.col("is_to_question") & (is_first | ~talking_on)).any(),
         talked_on=(own_after & soon & ~_has(Sign.TO_ALL)).any(),
         thanked=(own_after & _has(Sign.THANKS) & (pl.col("gap") <= _DAY)).any(),
-        thanked_at_once=(
-            pl.col("by_asker") & _has(Sign.THANKS) & (pl.col("gap") <= _RUNNING)
-        ).any(),
+        thanked_at_once=(thanks & (pl.col("gap") <= _RUNNING)).any(),
         settled=(pl.col("by_asker") & states_settled).any(),
         next_pause=pl.col("pause").filter(is_first).first(),
-        next_elsewhere=elsewhere.filter(is_first).any(),
+        next_elsewhere=(elsewhere & is_first).any(),
         next_replies=(is_first & ~talking_on & (_has(Sign.REPLIES | Sign.AGREES) | is_brief)).any(),
-        next_new=begins.filter(is_first).any(),
+        next_new=(begins & is_first).any(),
         next_back=(is_back & is_first & (pl.col("pause") <= _AT_ONCE)).any(),
     )
 
@@ -264,40 +264,49 @@ def _named(far: pl.DataFrame) -> pl.DataFrame:
 
 
 def _before(behind: pl.DataFrame) -> pl.DataFrame:
-    """Whether others talked just before a question or some time before it, asked something of the
-    asker, or named them.
-    """
+    """Whether others talked just before a question or some time before it, or named the asker."""
     by_other = ~pl.col("by_asker")
     recent = by_other & (pl.col("gap") >= -_AT_ONCE)
-    asked = by_other & pl.col("question")
     return behind.group_by("at").agg(
         in_talk=recent.any(),
         after_others=(by_other & (pl.col("gap") >= -_SLOWEST)).any(),
-        to_asker=(asked & _is_put_to).any(),
         spoken_to=(by_other & pl.col("names_asker") & (pl.col("gap") >= -_SOON)).any(),
     )
 
 
-def _addressed(ahead: pl.DataFrame, behind: pl.DataFrame) -> pl.DataFrame:
+def _to_asker(asked: pl.DataFrame, behind: pl.DataFrame) -> pl.DataFrame:
+    """Questions that name who asked something just before them."""
+    others = behind.filter(~pl.col("by_asker"), "question")
+    back = others.join(_mentioned(asked), on=["at", "slack_uid"], how="semi")
+    return back.select("at", to_asker=True).unique()
+
+
+def _addressed(asked: pl.DataFrame, ahead: pl.DataFrame, behind: pl.DataFrame) -> pl.DataFrame:
     """Questions after which somebody wrote, within a day, whom the asker had named in them or
     shortly before.
     """
     own = behind.filter("by_asker", pl.col("gap") >= -_SOON)
-    named = own.select("at", "mentions").explode("mentions").drop_nulls()
-    named = named.select("at", slack_uid="mentions").unique()
+    named = pl.concat([_mentioned(asked), _mentioned(own)])
     elsewhere = pl.col("names_any") & ~pl.col("names_asker")
     later = ahead.filter(~pl.col("by_asker"), ~elsewhere, pl.col("gap") <= _DAY)
-    spoke = later.join(named, on=["at", "slack_uid"], how="semi").select("at")
-    put = later.filter(_is_put_to).select("at")
-    return pl.concat([spoke, put]).unique().with_columns(addressed=True)
+    spoke = later.join(named, on=["at", "slack_uid"], how="semi")
+    return spoke.select("at", addressed=True).unique()
 
 
-def _answered_beside(ahead: pl.DataFrame, behind: pl.DataFrame, talk: Talk) -> pl.DataFrame:
+def _mentioned(messages: pl.DataFrame) -> pl.DataFrame:
+    """Whom messages name, by the question that they are near to."""
+    names = messages.select("at", slack_uid="mentions").drop_nulls()
+    return names.explode("slack_uid")
+
+
+def _answered_beside(
+    ahead: pl.DataFrame, behind: pl.DataFrame, replies: pl.DataFrame
+) -> pl.DataFrame:
     """Questions that somebody replied to in the thread of what the asker wrote beside them."""
     beside = pl.concat([ahead, behind]).filter(
         "by_asker", "has_thread", pl.col("gap").abs() <= _AT_ONCE
     )
     heads = beside.select("at", "asker", "asked_at", "slack_cid", thread_ts="ts")
-    replies = talk.replies.join(heads, on=["slack_cid", "thread_ts"])
+    replies = replies.join(heads, on=["slack_cid", "thread_ts"])
     is_answer = (pl.col("replier") != pl.col("asker")) & (pl.col("replied_at") > pl.col("asked_at"))
     return replies.filter(is_answer).select("at", beside=True).unique()

@@ -21,6 +21,7 @@ from channelstats.metrics.quantities import Formula, Quantity, percent, percent_
 from channelstats.metrics.query import ALL, SO_FAR, aggregated
 from channelstats.metrics.table import Kind
 from channelstats.metrics.volume import half, median, share_of_top, volume
+from channelstats.tables.columns import is_among
 
 METRICS: Final[dict[str, Metric]] = {}
 """All of them by their names."""
@@ -382,13 +383,13 @@ def _rows_by_point(part: Slice, rows: pl.DataFrame) -> Iterator[int]:
 
 
 def _open_questions(part: Slice) -> int | None:
-    left = part.questions_left
-    return None if left is None else left.height
+    return part.questions_left.height if part.follows_all_questions else None
 
 
 def _open_questions_by_point(part: Slice) -> list[float | None]:
-    left = part.questions_left
-    return [None] * len(points(part.period)) if left is None else [*_rows_by_point(part, left)]
+    if not part.follows_all_questions:
+        return [None] * len(points(part.period))
+    return [*_rows_by_point(part, part.questions_left)]
 
 
 OPEN_QUESTIONS: Final = _metric(
@@ -648,7 +649,8 @@ def newcomers_since(part: Slice) -> pl.DataFrame:
 
     def since() -> pl.DataFrame:
         before = part.days(replace(part.period, back=0).previous).newcomers.select("slack_uid")
-        again = part.messages.group_by("slack_uid").agg(pl.col("ts").min())
+        theirs = part.messages.filter(is_among(before["slack_uid"]))
+        again = theirs.group_by("slack_uid").agg(pl.min("ts"))
         return before.join(again, on="slack_uid", how="left")
 
     return part.once("newcomers since", since)

@@ -14,15 +14,15 @@ import polars as pl
 
 from channelstats.counting import JOINED
 from channelstats.days import DAY
-from channelstats.facts.facts import Slice
+from channelstats.facts.facts import NEWEST_FOLLOWED, Slice, newest
 from channelstats.facts.periods import POINT, WEEK, Period, weeks, with_point
 from channelstats.facts.talk import UNANSWERED
-from channelstats.metrics.query import Scope
+from channelstats.metrics.query import BY_MESSAGES, Scope, aggregated
 from channelstats.metrics.registry import SINCE
 from channelstats.pages.components import date_cells, message_cells, table
 from channelstats.pages.loading import ViewRequest
 from channelstats.pages.model import TO_DO, Page, Section
-from channelstats.tables.columns import rows_where
+from channelstats.tables.columns import is_among, rows_where
 
 SHOWN: Final = 5
 """Items on top of Overview, in a report."""
@@ -36,9 +36,6 @@ ITEM: Final = "item"
 
 _MOST: Final = 50
 """Items of one kind."""
-
-_FOLLOWED: Final = 1_000
-"""Questions, and messages of newcomers, that are followed: the newest."""
 
 _WEEKS: Final = 10
 _SILENT: Final = 2
@@ -82,13 +79,6 @@ def unanswered(request: ViewRequest) -> pl.DataFrame:
     """Messages, not replies, that nobody else replied or reacted to: whether it is a `question`."""
     conversations = request.scope.now.table("conversations")
     return request.listable(conversations.filter("unanswered"))
-
-
-def newest(messages: pl.DataFrame, most: int) -> pl.DataFrame:
-    """The newest first, at most so many."""
-    if messages.height > most:
-        messages = messages.filter(pl.col("ts") >= messages["ts"].top_k(most).min())
-    return messages.sort("ts", "slack_cid", descending=[True, False]).head(most)
 
 
 def first_time_posters(request: ViewRequest) -> pl.DataFrame:
@@ -144,12 +134,11 @@ def lapsed(request: ViewRequest) -> pl.DataFrame:
     """The last message of who posted in the period before and not in this one, the most `messages`
     first; those whose account was `deactivated` come last.
     """
-    now, before = request.scope.now.messages, request.listable(request.scope.before.messages)
+    now, before = request.scope.now, request.listable(request.scope.before.messages)
     users = request.data.inputs.users.items()
     gone = pl.col("slack_uid").is_in([uid for uid, user in users if user.deleted])
     return (
-        _last_of_each(before, "slack_uid")
-        .join(now, on="slack_uid", how="anti")
+        _last_of_each(before.filter(~is_among(_authors(now))), "slack_uid")
         .with_columns(deactivated=gone)
         .sort("deactivated", "messages", "slack_uid", descending=[False, True, False])
     )
@@ -160,11 +149,10 @@ def silent_channels(request: ViewRequest) -> pl.DataFrame:
     and none in the period; the one that fell silent last comes first. Of a small group none is
     listed.
     """
-    now, earlier = request.scope.now, _earlier(request)
+    earlier = _earlier(request).filter(~is_among(_channels(request.scope.now)))
     posters = earlier.group_by("slack_cid").agg(posters=pl.col("slack_uid").n_unique())
     return (
         _last_of_each(earlier, "slack_cid")
-        .join(now.messages, on="slack_cid", how="anti")
         .join(posters.filter(pl.col("posters") >= request.smallest_group), on="slack_cid")
         .join(request.data.known_channels, on="slack_cid", how="left")
         .filter(~pl.col("archived").fill_null(value=False))
@@ -180,10 +168,11 @@ def _missed(request: ViewRequest) -> pl.DataFrame:
     now = request.scope.now
     counted = now.everything("messages")
     reach = weeks(now.period.ending_with(_WEEKS * WEEK))
-    posted = with_point(counted.select("ts", "slack_uid"), reach)
-    posted = posted.select("point", "slack_uid").unique()
-    sizes = posted.group_by("point").len().sort("point")
-    working = sizes.filter(2 * pl.col("len") >= pl.col("len").median())["point"]
+    weekly = with_point(counted.select("ts", "slack_uid"), reach).group_by("point")
+    authors = weekly.agg(pl.col("slack_uid").unique()).sort("point")
+    size = pl.col("slack_uid").list.len()
+    working = authors.filter(2 * size >= size.median())["point"]
+    posted = authors.explode("slack_uid")
     before, silent = working[:-_SILENT], working[-_SILENT:]
     needed = max(_FEWEST_WEEKS, (len(before) + 1) // 2)
     active = (
@@ -196,7 +185,7 @@ def _missed(request: ViewRequest) -> pl.DataFrame:
     lately = posted.filter(pl.col("point") >= pl.lit(since, POINT))
     missed = active.join(lately, on="slack_uid", how="anti").filter(since is not None)
     missed = missed.join(_later(request.scope), on="slack_uid", how="anti")
-    theirs = counted.select(_OF_MESSAGES).join(missed, on="slack_uid", how="semi")
+    theirs = counted.select(_OF_MESSAGES).filter(is_among(missed["slack_uid"]))
     return (
         request.listable(_last_of_each(theirs, "slack_uid"))
         .join(missed, on="slack_uid")
@@ -213,17 +202,14 @@ def _lone_answerers(request: ViewRequest) -> pl.DataFrame:
     answers = _earlier(request).filter(
         pl.col("is_reply") & (pl.col("parent_user_id") != pl.col("slack_uid"))
     )
-    still = now.messages["slack_cid"].unique()
     return (
         _last_of_each(answers, "slack_cid", "slack_uid")
         .rename({"messages": "theirs"})
         .with_columns(answers=pl.col("theirs").sum().over("slack_cid"))
         .filter(
-            (pl.col("theirs") >= _FEWEST_ANSWERS)
-            & (pl.col("theirs") >= _ALONE * pl.col("answers"))
-            & pl.col("slack_cid").is_in(still.implode())
+            (pl.col("theirs") >= _FEWEST_ANSWERS) & (pl.col("theirs") >= _ALONE * pl.col("answers"))
         )
-        .join(request.data.whole.now.messages, on="slack_uid", how="anti")
+        .filter(is_among(_channels(now)), ~is_among(_authors(request.data.whole.now)))
         .join(_later(request.data.whole), on="slack_uid", how="anti")
         .pipe(request.listable)
         .sort("theirs", "slack_cid", descending=[True, False])
@@ -236,6 +222,14 @@ def _earlier(request: ViewRequest) -> pl.DataFrame:
     begin = now.period.begin * 1_000_000
     earlier = rows_where(now.everything("messages"), pl.col("ts") < begin)
     return earlier.select(*_OF_MESSAGES, "is_reply", "parent_user_id")
+
+
+def _authors(part: Slice) -> pl.Series:
+    return aggregated(part, ("person",), BY_MESSAGES)["person"].alias("slack_uid")
+
+
+def _channels(part: Slice) -> pl.Series:
+    return aggregated(part, ("channel",), BY_MESSAGES)["channel"].alias("slack_cid")
 
 
 def _later(scope: Scope) -> pl.DataFrame:
@@ -269,38 +263,33 @@ def _questions(request: ViewRequest) -> pl.DataFrame:
     such.
     """
     archived = request.data.known_channels.filter("archived")
-    asked = (
-        _waiting(request)
-        .filter("question", ~_is_gone(request))
+    still = (
+        request.listable(request.scope.now.questions_left)
+        .filter(~_is_gone(request))
         .join(archived, on="slack_cid", how="anti")  # nobody can answer there
         .join(_unwelcome(request), on="slack_uid", how="anti")
-    )
-    still = (
-        request.data.facts.followed(newest(asked, _FOLLOWED))
-        .filter(pl.col("outcome").is_in(UNANSWERED))
         .sort(pl.col("outcome") == "maybe", "ts", "slack_cid", descending=[False, True, False])
     )
     of_each = still.group_by("slack_uid", maintain_order=True)
     return of_each.agg(pl.exclude("slack_uid").first(), more=pl.len().cast(pl.Int64) - 1)
 
 
-def _waiting(request: ViewRequest) -> pl.DataFrame:
-    """Messages, not replies, that nobody else replied to, or reacted to but by what says no more
-    than that one reads along.
-    """
-    return request.listable(request.scope.now.table("conversations").filter("waiting"))
-
-
 def _unwelcome(request: ViewRequest) -> pl.DataFrame:
     """Newcomers whom nobody answered, in threads or in the talk, and how many `questions` they
     asked: it leads to the first of these, or else to their first message.
     """
-    waiting = newcomers(request).filter(pl.col("answered") == 0).head(_FOLLOWED)
-    theirs = request.listable(request.scope.now.messages).join(waiting, on="slack_uid", how="semi")
-    theirs = newest(theirs.filter(~pl.col("is_reply")), _FOLLOWED)
-    talked = request.data.facts.followed(theirs).filter(~pl.col("outcome").is_in(UNANSWERED))
+    now = request.scope.now
+    return now.once(("unwelcome", request.smallest_group), lambda: _find_unwelcome(request))
+
+
+def _find_unwelcome(request: ViewRequest) -> pl.DataFrame:
+    now = request.scope.now
+    waiting = newcomers(request).filter(pl.col("answered") == 0).head(NEWEST_FOLLOWED)
+    theirs = request.listable(now.table("conversations")).filter(is_among(waiting["slack_uid"]))
+    followed = now.followed(newest(theirs, NEWEST_FOLLOWED))
+    talked = followed.filter(~pl.col("outcome").is_in(UNANSWERED))
     waiting = waiting.join(talked, on="slack_uid", how="anti")
-    asked = unanswered(request).filter("question").sort("ts").group_by("slack_uid")
+    asked = theirs.filter("unanswered", "question").sort("ts").group_by("slack_uid")
     first = asked.agg(pl.first("slack_cid", "ts").name.suffix("_asked"), questions=pl.len())
     return waiting.join(first, on="slack_uid", how="left", maintain_order="left").with_columns(
         pl.col("questions").fill_null(0).cast(pl.Int64),

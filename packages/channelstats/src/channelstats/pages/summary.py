@@ -31,7 +31,7 @@ def summary(request: ViewRequest, *, is_own: bool = False) -> Iterator[Line]:
     yield (_span(scope, registry.POSTERS, "person"), " wrote ", messages, ".")
     if scope.now.table("conversations")["seconds"].count():
         yield ("Half of the first answers came within ", _span(scope, registry.FIRST_REPLY), ".")
-    if scope.now.questions_left is not None:
+    if scope.now.follows_all_questions:
         yield ("Nobody answered ", _span(scope, registry.OPEN_QUESTIONS, "question"), ".")
     if scope.now.knows_newcomers:
         yield (_span(scope, registry.FIRST_TIME, "person"), " posted for the first time.")

@@ -44,7 +44,7 @@ def team_section(request: ViewRequest) -> tuple[Section, ...]:
     for counted in (written.drop("posters"), _answers(now, group), _questions(now, group)):
         rows = rows.join(counted, on="group", how="left", maintain_order="left")
     rows = rows.with_columns(pl.col(_COUNTS).fill_null(0))
-    if now.questions_left is None:
+    if not now.follows_all_questions:
         rows = rows.drop("questions_left")
     title = "By the team and by others"
     return (Section.of(table("team", title, rows, about=f"{about}.")),)
@@ -72,6 +72,4 @@ def _answers(now: Slice, group: pl.Expr) -> pl.DataFrame:
 
 def _questions(now: Slice, group: pl.Expr) -> pl.DataFrame:
     """How many questions of each nobody answered, as far as they are followed."""
-    left = now.questions_left
-    asked = now.messages.clear() if left is None else left
-    return asked.group_by(group).agg(questions_left=pl.len().cast(pl.Int64))
+    return now.questions_left.group_by(group).agg(questions_left=pl.len().cast(pl.Int64))

@@ -8,6 +8,7 @@ from typing import Final
 
 import polars as pl
 
+from channelstats.facts.facts import newest
 from channelstats.metrics import registry
 from channelstats.metrics.table import Table
 from channelstats.pages import queue
@@ -51,16 +52,16 @@ def view(request: ViewRequest) -> Page:
 
 def _unanswered(request: ViewRequest) -> Table:
     every = queue.unanswered(request)
-    newest = queue.newest(every, MOST_UNANSWERED)
-    rows = newest.select(
+    shown = newest(every, MOST_UNANSWERED)
+    rows = shown.select(
         message=message_cells("slack_cid", "ts"),
         channel="slack_cid",
         person="slack_uid",
-        date=date_cells(newest, request.scope.now.period.zone),
+        date=date_cells(shown, request.scope.now.period.zone),
     )
     about = "Messages, not replies, that nobody else replied or reacted to; the newest first."
-    if newest.height < every.height:
-        about += f" These are the newest {newest.height:,} of {every.height:,}."
+    if shown.height < every.height:
+        about += f" These are the newest {shown.height:,} of {every.height:,}."
     return table("unanswered", "Unanswered messages", rows, about=about)
 
 
