@@ -9,6 +9,7 @@ from autopush.bridges import adm
 from autopush.bridges.adm import AdmRouter, Profile
 from autopush.delivery.bridge_contract import RouterError
 from autopush.settings import Settings, StartupError
+from support import adm_server
 from support.adm_server import refusal, secret_of
 from support.bridged_device import BridgedDevice
 from support.clocks import ManualClock
@@ -30,8 +31,8 @@ TOKEN = TOKEN_START + "A/b+" * 64
 
 @pytest.fixture(scope="module")
 def amazon() -> Iterator[ScriptedProvider]:
-    with ScriptedProvider("adm_server") as process:
-        yield process
+    with ScriptedProvider(adm_server.judge) as provider:
+        yield provider
 
 
 @pytest.fixture

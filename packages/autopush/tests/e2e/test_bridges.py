@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.serialization import (
 from support.apns_server import ApnsServer
 from support.application_server import ApplicationServer, application_server
 from support.certificates import self_signed
-from support.fcm_server import FakeGoogleProcess, fake_google
+from support.fcm_server import FakeGoogle
 from support.service import Service, running_service
 from support.user_agent import UserAgent
 
@@ -36,7 +36,7 @@ HELD = 200
 class Providers:
     """The fakes, and the service that they are the providers of."""
 
-    google: FakeGoogleProcess
+    google: FakeGoogle
     apple: ApnsServer
     service: Service
 
@@ -50,8 +50,8 @@ def providers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Providers]:
     public = p8.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
     (folder / "google").mkdir()
     with (
-        fake_google(folder / "google") as google,
-        ApnsServer(folder, apple_certificate, token_keys={KEY_ID: (TEAM, public)}) as apple,
+        FakeGoogle(folder / "google") as google,
+        ApnsServer(apple_certificate, token_keys={KEY_ID: (TEAM, public)}) as apple,
     ):
         account = folder / "account.json"
         account.write_text(json.dumps(google.add_account("project-1")))

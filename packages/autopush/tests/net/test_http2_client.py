@@ -1,4 +1,4 @@
-"""The HTTP/2 client against a real server in a process of its own: connections and their pool."""
+"""The HTTP/2 client against a real server: connections and their pool."""
 
 import asyncio
 import contextlib
@@ -36,22 +36,22 @@ BOTH_LOOPS = True
 
 
 @pytest.fixture(scope="module")
-def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApnsServer]:
-    folder = tmp_path_factory.mktemp("server")
-    with ApnsServer(folder, self_signed(folder / "server.pem"), checks=False) as server:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApnsServer]:
+    certificate = self_signed(tmp_path_factory.mktemp("server") / "server.pem")
+    with ApnsServer(certificate, checks=False) as server:
         yield server
 
 
 @pytest.fixture
-def server(process: ApnsServer) -> ApnsServer:
-    """The process, as it is at its start."""
-    process.reset()
-    return process
+def server(shared: ApnsServer) -> ApnsServer:
+    """As it is at its start."""
+    shared.reset()
+    return shared
 
 
 @pytest.fixture
-def certificate(process: ApnsServer) -> Path:
-    return process.certificate
+def certificate(shared: ApnsServer) -> Path:
+    return shared.certificate
 
 
 @pytest.fixture
@@ -138,7 +138,7 @@ async def test_a_response_that_is_too_large_fails_alone(
 async def test_another_connection_is_opened_only_at_the_limit_of_streams(
     server: ApnsServer, make_pool: PoolMaker
 ) -> None:
-    server.change(max_streams=2)
+    server.set_max_streams(2)
     pool = make_pool(max_connections=3)
     server.script("held", *[{"do": "hold"}] * 3)
     held = [asyncio.create_task(send(pool, "held")) for _ in range(3)]
@@ -151,7 +151,7 @@ async def test_another_connection_is_opened_only_at_the_limit_of_streams(
 async def test_the_pool_is_busy_when_all_connections_are_at_their_limit(
     server: ApnsServer, make_pool: PoolMaker
 ) -> None:
-    server.change(max_streams=1)
+    server.set_max_streams(1)
     pool = make_pool(max_connections=2)
     server.script("held", *[{"do": "hold"}] * 2)
     held = [asyncio.create_task(send(pool, "held")) for _ in range(2)]
@@ -167,7 +167,7 @@ async def test_the_pool_is_busy_when_all_connections_are_at_their_limit(
 async def test_waiting_requests_are_sent_when_the_server_raises_its_limit(
     server: ApnsServer, make_pool: PoolMaker
 ) -> None:
-    server.change(max_streams=1)
+    server.set_max_streams(1)
     pool = make_pool(busy=30)
     server.script("held", {"do": "hold"})
     held = asyncio.create_task(send(pool, "held"))
@@ -175,7 +175,7 @@ async def test_waiting_requests_are_sent_when_the_server_raises_its_limit(
     server.script("waiting", *[{"do": "hold"}] * 5)
     waiting = [asyncio.create_task(send(pool, "waiting")) for _ in range(5)]
     await asyncio.sleep(0)
-    server.change(max_streams=100)
+    server.set_max_streams(100)
     async with asyncio.timeout(10):
         await server.wait_for(6)  # all at the same time
     server.release()
@@ -185,7 +185,7 @@ async def test_waiting_requests_are_sent_when_the_server_raises_its_limit(
 async def test_a_request_cancelled_while_it_waits_gives_its_turn_to_the_next(
     server: ApnsServer, make_pool: PoolMaker
 ) -> None:
-    server.change(max_streams=1)
+    server.set_max_streams(1)
     pool = make_pool(busy=30)
     server.script("held", {"do": "hold"})
     held = asyncio.create_task(send(pool, "held"))
@@ -286,7 +286,7 @@ async def test_a_request_is_repeated_at_most_max_retry_times(
 async def test_a_repeated_request_goes_on_a_fresh_connection(
     server: ApnsServer, make_pool: PoolMaker
 ) -> None:
-    server.change(max_streams=1)
+    server.set_max_streams(1)
     pool = make_pool(max_connections=5)
     server.script("held", *[{"do": "hold"}] * 3)
     held = [asyncio.create_task(send(pool, "held")) for _ in range(3)]
@@ -314,7 +314,7 @@ async def test_a_request_after_the_server_dropped_idle_connections_is_sent_on_a_
 async def test_a_cancelled_request_leaves_the_connection_to_the_others(
     server: ApnsServer, make_pool: PoolMaker
 ) -> None:
-    server.change(max_streams=1)
+    server.set_max_streams(1)
     pool = make_pool()
     server.script("a", {"do": "wait"})
     stuck = asyncio.create_task(send(pool, "a"))
@@ -333,13 +333,13 @@ async def test_a_server_that_does_not_answer_pings_is_dropped(
     await send(pool)
     (connection,) = pool._open
     connection._ping_timeout = 0.05
-    server.change(silent=True)
+    server.is_silent = True
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.05):
             await send(pool, "never")  # cancelled unanswered: a PING asks whether anybody is there
     async with asyncio.timeout(10):
         await connection.lost
-    server.change(silent=False)
+    server.is_silent = False
     assert (await send(pool)).status == 200
 
 
@@ -347,7 +347,8 @@ async def test_an_idle_connection_is_pinged_and_stays(
     server: ApnsServer, certificate: Path
 ) -> None:
     async with open_connection(server.port, certificate, ping_interval=0.02) as connection:
-        await asyncio.to_thread(server.wait_for_pings, 3)
+        while server.pings < 3:  # noqa: ASYNC110 - of another thread
+            await asyncio.sleep(0.01)
         assert connection.usable
 
 
@@ -419,7 +420,7 @@ async def test_a_certificate_of_another_host_is_refused(
 ) -> None:
     other = self_signed(tmp_path / "other.pem", "push.example")
     make_pool.context.load_verify_locations(other)
-    with ApnsServer(tmp_path, other, checks=False) as wrong:
+    with ApnsServer(other, checks=False) as wrong:
         pool = make_pool(port=wrong.port, max_retry=0)
         with pytest.raises(HttpError, match="not trusted"):
             await send(pool)
