@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any, NotRequired, TypedDict
 
-from support.provider_server import WAIT, ProviderExchange, ProviderServer
+from support.provider_server import ProviderExchange, ProviderServer
 
 
 class Answer(TypedDict):
@@ -64,7 +64,7 @@ class ScriptedProvider(ProviderServer):
         """The requests about that one, as soon as there are so many."""
 
         async def wait() -> None:
-            async with asyncio.timeout(WAIT), self._changed:
+            async with self._changed:
                 await self._changed.wait_for(lambda: len(self._asked[whom]) >= at_least)
 
         self.run(wait())
