@@ -108,7 +108,11 @@ class ApnsServer(ProviderServer):
 
     def release(self) -> None:
         """Answer the requests that are held."""
-        self._loop.call_soon_threadsafe(self._released.set)
+
+        async def release() -> None:
+            self._released.set()
+
+        self.run(release())
 
     def go_away(self, *, handled: bool = True) -> None:
         """Send GOAWAY on all connections; not `handled`: no stream on them was."""

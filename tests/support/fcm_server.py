@@ -18,11 +18,11 @@ from typing import Any, Final
 from urllib.parse import parse_qs
 
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from h2.errors import ErrorCodes
 
-from support.certificates import tls_pair
+from support.certificates import private_pem, tls_pair
 from support.provider_server import ProviderExchange, ProviderServer
 
 GRANT_TYPE: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
@@ -186,17 +186,12 @@ class FakeGoogle(ProviderServer):
         # Half as long as Google's, since each reader of a key proves that its factors are primes.
         key = rsa.generate_private_key(public_exponent=65537, key_size=1024)
         email = f"push-{secrets.token_hex(4)}@{project}.iam.gserviceaccount.com"
-        private = key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
         self._accounts[email] = key.public_key(), project
         return {
             "type": "service_account",
             "project_id": project,
             "private_key_id": secrets.token_hex(20),
-            "private_key": private.decode(),
+            "private_key": private_pem(key).decode(),
             "client_email": email,
             "token_uri": self.url + TOKEN_ENDPOINT,
         }

@@ -6,8 +6,8 @@ What a request is answered is up to the `handle` of a fake, which may also break
 import asyncio
 import json
 import ssl
-import threading
 from collections.abc import Coroutine, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, Self, TypeVar
 
@@ -18,6 +18,8 @@ import h2.events
 import h2.exceptions
 import h2.settings
 import h11
+
+from support.event_loops import LoopThread
 
 WAIT: Final = 20.0
 """Seconds for what a test asks of a fake."""
@@ -116,21 +118,17 @@ class ProviderServer:
         return f"http{'s' if self._context else ''}://127.0.0.1:{self.port}"
 
     def __enter__(self) -> Self:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever)
-        self._thread.start()
+        self._thread = LoopThread().__enter__()
         self.run(self._start())
         return self
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Have the thread run it; its result."""
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(WAIT)
+        return self._thread.run(coroutine, WAIT)
 
     def __exit__(self, *_: object) -> None:
         self.run(self._stop())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        self._thread.__exit__()
 
     async def _start(self) -> None:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self._context)
@@ -148,7 +146,8 @@ class ProviderServer:
 
     async def _drop(self) -> None:
         for connection in self.open:
-            connection.writer.transport.abort()
+            with suppress(AttributeError):  # Python 3.11.2, of TLS that is closed already
+                connection.writer.transport.abort()
 
     def reset(self) -> None:
         """Be as at the start, without connections and with none counted."""
@@ -162,6 +161,7 @@ class ProviderServer:
         for task in serving:
             task.cancel()
         await asyncio.gather(*serving, return_exceptions=True)
+        self.open.clear()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -178,8 +178,10 @@ class ProviderServer:
         except (OSError, h11.RemoteProtocolError, h2.exceptions.ProtocolError):
             writer.transport.abort()  # the client went away, or does not speak HTTP
         finally:
-            self.open.discard(connection)
             writer.close()
+            with suppress(OSError):  # of TLS the other side has a say in it
+                await writer.wait_closed()
+            self.open.discard(connection)
 
 
 @dataclass(eq=False)

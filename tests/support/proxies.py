@@ -20,7 +20,7 @@ from support.certificates import LOOPBACK, Authority, CertificateFiles
 from support.paths import ROOT
 from support.service import Service
 from support.sockets import unused_port
-from support.tools import need
+from support.tools import need, run_captured
 
 TIMEOUT: Final = 30
 
@@ -83,12 +83,9 @@ class ReverseProxy:
 
     def check(self) -> str:
         """What the program says when it checks the recipe; it must accept it."""
-        checked = subprocess.run(
+        checked = run_captured(
             self._check_words(),
-            capture_output=True,
-            text=True,
             timeout=TIMEOUT,
-            check=False,
             env=self._environment,
         )
         assert checked.returncode == 0, checked.stderr

@@ -3,8 +3,6 @@
 import pytest
 
 from autopush.bridges import RouterError
-from autopush.delivery.bridge_contract import Router, RouterResponse
-from autopush.store import UserRecord
 from autopush.telemetry.metric_table import (
     DROP_USER,
     ENCODING_AES128GCM,
@@ -21,33 +19,22 @@ from autopush.telemetry.metric_table import (
 )
 from autopush.telemetry.metrics import Metric
 from autopush.webpush.errors import Errno
-from autopush.webpush.notification import Notification
 from keytables import Throttled, Unavailable
 from support.connection_harness import ENDPOINT, UAID, Harness
 from support.endpoint_harness import AES128GCM, Endpoint
 from support.recorded import recorded
+from support.scripted_router import ScriptedRouter
 from support.senders import Sender
 
 SENDER = Sender()
 BODY = b"b" * 100
 
 
-class FakeRouter(Router):
-    """Takes every message, or refuses each with that error."""
-
-    error: RouterError | None = None
-
-    async def route_notification(
-        self, notification: Notification, record: UserRecord
-    ) -> RouterResponse:
-        if self.error is not None:
-            raise self.error
-        return RouterResponse()
-
-
 @pytest.fixture
 def endpoint(harness: Harness) -> Endpoint:
-    return Endpoint(harness, store_first=False, routers={"fcm": FakeRouter(), "own": FakeRouter()})
+    return Endpoint(
+        harness, store_first=False, routers={"fcm": ScriptedRouter(), "own": ScriptedRouter()}
+    )
 
 
 def count(harness: Harness, metric: Metric, **labels: str) -> float:
@@ -219,8 +206,8 @@ async def test_a_status_that_only_a_router_of_others_answers_is_other(
 ) -> None:
     await bridged(harness, "own")
     router = endpoint.bridges.routers["own"]
-    assert isinstance(router, FakeRouter)
-    router.error = RouterError(Errno.UNKNOWN, "I am a teapot", status=418)
+    assert isinstance(router, ScriptedRouter)
+    router.outcome = RouterError(Errno.UNKNOWN, "I am a teapot", status=418)
     assert (await endpoint.push()).status == 418
     assert count(harness, NOTIFICATION_ERROR, code="other", router="other") == 1
 

@@ -8,14 +8,11 @@ import pytest
 
 from autopush.api.receipts import RELATION, _link
 from autopush.bridges import RouterError
-from autopush.delivery.bridge_contract import Router, RouterResponse
 from autopush.net.http_messages import Request, Response, Upgrade
 from autopush.settings.value_types import Rate
-from autopush.store import UserRecord
 from autopush.store.receipts import GRACE, MAX_MESSAGES, RETENTION, Receipts
 from autopush.telemetry.metric_table import MESSAGE_STATE, STATES
 from autopush.webpush.errors import Errno
-from autopush.webpush.notification import Notification
 from autopush.webpush.tokens import ReceiptSubscription, parse_message_id
 from keytables import Unavailable
 from support.cases import cases
@@ -23,6 +20,7 @@ from support.connection_harness import CHANNEL, ENDPOINT, NODE, OTHER, UAID, Har
 from support.endpoint_harness import AES128GCM, Endpoint, headers_of, refusal
 from support.fake_transport import FakeTransport
 from support.recorded import recorded
+from support.scripted_router import ScriptedRouter
 from support.senders import Sender
 
 ASYNC = AES128GCM | {"prefer": "respond-async"}
@@ -246,21 +244,10 @@ async def test_a_receipt_that_cannot_be_stored_does_not_refuse_the_message(
 # ── through a bridge ────────────────────────────────────────────────────────────────────────────
 
 
-class Bridge(Router):
-    refusal: RouterError | None = None
-
-    async def route_notification(
-        self, notification: Notification, record: UserRecord
-    ) -> RouterResponse:
-        if self.refusal is not None:
-            raise self.refusal
-        return RouterResponse()
-
-
-async def bridged(harness: Harness) -> tuple[Endpoint, Bridge]:
+async def bridged(harness: Harness) -> tuple[Endpoint, ScriptedRouter]:
     """An endpoint with receipts, and the bridge of its user."""
     harness.store.receipts = await Receipts.open(harness.engine, "receipt", harness.clock)
-    bridge = Bridge()
+    bridge = ScriptedRouter()
     await harness.bridged_user("fcm", {"token": "x"})
     return Endpoint(harness, routers={"fcm": bridge}), bridge
 
@@ -281,7 +268,7 @@ async def test_what_the_provider_of_a_bridge_took_is_accepted_and_nobody_waits_f
 
 async def test_what_a_bridge_refused_has_no_receipt(harness: Harness) -> None:
     endpoint, bridge = await bridged(harness)
-    bridge.refusal = RouterError(Errno.BRIDGE_UNREACHABLE, "away", is_outage=True)
+    bridge.outcome = RouterError(Errno.BRIDGE_UNREACHABLE, "away", is_outage=True)
     answer = await endpoint.push(ASYNC, b"x")
     assert refusal(answer) == (502, 902)
     assert "link" not in headers_of(answer)
@@ -293,7 +280,7 @@ async def test_what_a_bridge_refused_has_no_receipt(harness: Harness) -> None:
 
 
 async def test_each_state_of_each_message_is_counted_without_a_receipt(harness: Harness) -> None:
-    endpoint = Endpoint(harness, store_first=False, routers={"fcm": Bridge()})
+    endpoint = Endpoint(harness, store_first=False, routers={"fcm": ScriptedRouter()})
     agent = await subscriber(harness)
     for number in range(4):
         await endpoint.push(AES128GCM, b"%d" % number)

@@ -15,7 +15,6 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
-    NoEncryption,
     PrivateFormat,
     PublicFormat,
 )
@@ -34,7 +33,7 @@ from autopush.settings import StartupError
 from keytables import Value
 from support.apns_server import ApnsServer
 from support.cases import cases
-from support.certificates import self_signed
+from support.certificates import private_pem, self_signed
 from support.clocks import ManualClock
 from support.connection_harness import CHANNEL, UAID, Harness
 from support.endpoint_harness import Endpoint, headers_of, refusal
@@ -118,16 +117,12 @@ class Bridge:
 
 def token_credentials(server: ApnsServer, key: ec.EllipticCurvePrivateKey) -> dict[str, object]:
     return {
-        "key": pem(key),
+        "key": private_pem(key).decode(),
         "key_id": KEY_ID,
         "team_id": TEAM,
         "endpoint": server.url,
         "topic": "org.example.app",
     }
-
-
-def pem(key: ec.EllipticCurvePrivateKey) -> str:
-    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
 
 
 def make_router(members: Mapping[str, object], clock: ManualClock) -> ApnsRouter:
@@ -563,7 +558,7 @@ def test_a_key_file_is_read_as_openssl_and_apple_write_it(
     )
     read({"cert": str(cert), "key": str(key)})
     file = tmp_path / "AuthKey.p8"
-    file.write_text(pem(p8))
+    file.write_text(private_pem(p8).decode())
     read({"key": str(file), "key_id": KEY_ID, "team_id": TEAM})
 
 
@@ -606,8 +601,8 @@ async def test_bad_configuration_stops_the_start_and_names_channel_and_member(
 ) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     files = {
-        "OTHER": pem(key).encode(),
-        "P384": pem(ec.generate_private_key(ec.SECP384R1())).encode(),
+        "OTHER": private_pem(key),
+        "P384": private_pem(ec.generate_private_key(ec.SECP384R1())),
         "GARBAGE": SECRET.encode(),
         "ENCRYPTED": key.private_bytes(
             Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"password")

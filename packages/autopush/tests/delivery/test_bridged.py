@@ -6,42 +6,13 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from autopush.delivery import bridged
-from autopush.delivery.bridge_contract import Router, RouterError, RouterResponse
+from autopush.delivery.bridge_contract import RouterError, RouterResponse
 from autopush.delivery.bridged import CIRCUIT_RESET, MAX_FAILURES, Bridges
 from autopush.store import UserRecord
 from autopush.webpush.errors import Errno, PushError
-from autopush.webpush.notification import Notification
 from keytables import Throttled, Unavailable, Value
 from support.connection_harness import UAID, Harness
-
-Outcome = RouterResponse | Exception | None
-
-
-class ScriptedRouter(Router):
-    """Answers with `outcome`; None waits until `release` is set."""
-
-    timeout = 30.0
-
-    def __init__(self) -> None:
-        self.outcome: Outcome = RouterResponse()
-        self.release = asyncio.Event()
-        self.calls = 0
-        self.is_closed = False
-
-    async def route_notification(
-        self, notification: Notification, record: UserRecord
-    ) -> RouterResponse:
-        self.calls += 1
-        outcome = self.outcome
-        if outcome is None:
-            await self.release.wait()
-            return RouterResponse()
-        if isinstance(outcome, Exception):
-            raise outcome
-        return outcome
-
-    async def close(self) -> None:
-        self.is_closed = True
+from support.scripted_router import Outcome, ScriptedRouter
 
 
 def outage() -> RouterError:
@@ -139,7 +110,7 @@ async def test_a_user_that_failed_for_good_is_410_105_and_its_bridge_is_not_aske
     assert (caught.value.status, caught.value.errno) == (410, 105)
     assert caught.value.message == "Critical Failure: no such sender"
     assert harness.users() == [UAID]
-    assert fcm.calls == 0
+    assert len(fcm.calls) == 0
 
 
 # ── answers and records ─────────────────────────────────────────────────────────────────────────
@@ -261,10 +232,10 @@ async def test_one_application_has_a_limited_number_of_messages_under_way(
     waiting = under_way(bridges, harness, user, ScriptedRouter.max_under_way)
     await turns()
     assert await refusal(bridges, harness, user) == (503, 201)
-    assert fcm.calls == ScriptedRouter.max_under_way
+    assert ScriptedRouter.max_under_way == len(fcm.calls)
     other = under_way(bridges, harness, await registered(harness, "fcm", "f" * 32, "other"), 1)
     await turns()
-    assert fcm.calls == ScriptedRouter.max_under_way + 1
+    assert ScriptedRouter.max_under_way + 1 == len(fcm.calls)
     fcm.release.set()
     assert {response.status_code for response in await asyncio.gather(*waiting, *other)} == {201}
     await route(bridges, harness, user)
@@ -325,7 +296,7 @@ async def test_outages_in_a_row_open_the_circuit_and_a_trial_closes_it(
         await route(bridges, harness, user)
     assert (caught.value.status, caught.value.errno) == (503, 201)
     assert 0 < int(dict(caught.value.headers)["Retry-After"]) <= CIRCUIT_RESET
-    assert fcm.calls == MAX_FAILURES
+    assert len(fcm.calls) == MAX_FAILURES
     pass_time(CIRCUIT_RESET + 1)
     await route(bridges, harness, user)
     fcm.outcome = outage()
@@ -346,7 +317,7 @@ async def test_only_one_message_is_the_trial_and_its_failure_opens_the_circuit_a
     (trial,) = under_way(bridges, harness, user, 1)
     await turns()
     assert await refusal(bridges, harness, user) == (503, 201)
-    assert fcm.calls == MAX_FAILURES + 1
+    assert len(fcm.calls) == MAX_FAILURES + 1
     trial.cancel()
     await asyncio.gather(trial, return_exceptions=True)
     assert await refusal(bridges, harness, user) == (503, 201)
@@ -414,12 +385,12 @@ async def test_what_is_under_way_ends_with_the_former_routers_and_the_rest_has_t
     fcm.outcome, fcm.timeout, apns.timeout = None, 0.05, 0.0
     (former,) = under_way(bridges, harness, user, 1)
     await asyncio.sleep(0)
-    assert fcm.calls == 1
+    assert len(fcm.calls) == 1
     new = ScriptedRouter()
     listed = bridges.routers
     bridges.replace({"fcm": new})
     assert (await route(bridges, harness, user)).status_code == 201
-    assert (new.calls, fcm.calls, fcm.is_closed, list(listed)) == (1, 1, False, ["fcm"])
+    assert (len(new.calls), len(fcm.calls), fcm.is_closed, list(listed)) == (1, 1, False, ["fcm"])
     fcm.release.set()
     assert (await former).status_code == 201
     (closing,) = bridges._closing

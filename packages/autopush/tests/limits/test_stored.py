@@ -16,18 +16,11 @@ from autopush.telemetry.metric_table import LIMIT_REFUSED
 from autopush.webpush.errors import PushError
 from autopush.webpush.notification import Notification, VersionUpdate
 from keytables import Unavailable
+from support.clocks import ManualClock
 from support.connection_harness import CHANNEL, UAID, Harness
 from support.recorded import recorded
 
 FOREVER = 10_000
-
-
-class Monotonic:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Worker:
@@ -42,7 +35,7 @@ class Worker:
         store_first: bool = True,
     ) -> None:
         self.harness = harness
-        self.monotonic = Monotonic()
+        self.monotonic = ManualClock()
         self.router = UserAgentRouter(
             harness.store,
             harness.registry,

@@ -28,6 +28,7 @@ from autopush.net.http_client import (
 from autopush.net.timers import Budget
 from support.apns_server import ApnsServer
 from support.certificates import self_signed
+from support.event_loops import until
 from support.fake_loop import FakeLoop
 from support.fake_transport import FakeTransport
 from support.sockets import silent_port, unused_port
@@ -347,8 +348,7 @@ async def test_an_idle_connection_is_pinged_and_stays(
     server: ApnsServer, certificate: Path
 ) -> None:
     async with open_connection(server.port, certificate, ping_interval=0.02) as connection:
-        while server.pings < 3:  # noqa: ASYNC110 - of another thread
-            await asyncio.sleep(0.01)
+        await until(lambda: server.pings >= 3)
         assert connection.usable
 
 
