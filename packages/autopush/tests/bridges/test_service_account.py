@@ -16,6 +16,7 @@ from autopush.bridges.provider import Provider
 from autopush.delivery.bridge_contract import RouterError
 from support.cases import cases
 from support.clocks import ManualClock
+from support.event_loops import until
 from support.fcm_server import SCOPE, TOKEN_ENDPOINT, FakeGoogle
 
 HOUR = 3600
@@ -150,6 +151,7 @@ async def test_a_token_endpoint_that_takes_too_long_is_a_timeout(
         await account.fetch()
     assert (caught.value.status, caught.value.errno) == (502, 903)
     await provider.close()
+    await until(lambda: not google.open)  # it takes both sides to end TLS
 
 
 # ── The key ───────────────────────────────────────────────────────────────────────────────────────
