@@ -39,6 +39,20 @@ async def subscriber(harness: Harness) -> UserAgent:
     return await harness.identified(UAID)
 
 
+async def delivered(harness: Harness, endpoint: Endpoint) -> tuple[UserAgent, Response, Any]:
+    """A user agent that got a message: with the answer to its sender, and as it was received."""
+    agent = await subscriber(harness)
+    answer = await endpoint.push(ASYNC, b"x")
+    (notification,) = agent.received()
+    return agent, answer, notification
+
+
+async def stored(harness: Harness, endpoint: Endpoint) -> Response:
+    """The answer to a push for a user agent that is not connected."""
+    await harness.known_user()
+    return await endpoint.push(ASYNC, b"x")
+
+
 def subscription_of(response: Response) -> str:
     """The path of the receipt subscription that a 202 names."""
     assert response.status == 202
@@ -118,8 +132,7 @@ async def test_a_message_passes_all_states_to_its_ack(
 
 
 async def test_a_message_that_waited_was_retrieved(harness: Harness, endpoint: Endpoint) -> None:
-    await harness.known_user()
-    answer = await endpoint.push(ASYNC, b"x")
+    answer = await stored(harness, endpoint)
     agent = await harness.hello(UAID)
     _, notification = agent.received()
     agent.ack(notification)
@@ -133,9 +146,7 @@ async def test_a_message_that_waited_was_retrieved(harness: Harness, endpoint: E
 async def test_an_ack_may_say_that_the_message_could_not_be_used(
     harness: Harness, endpoint: Endpoint, code: int
 ) -> None:
-    agent = await subscriber(harness)
-    answer = await endpoint.push(ASYNC, b"x")
-    (notification,) = agent.received()
+    agent, answer, notification = await delivered(harness, endpoint)
     ack(agent, notification, code=code)
     await harness.run_until_idle()
     (receipt,) = await receipts(endpoint, subscription_of(answer))
@@ -145,9 +156,7 @@ async def test_an_ack_may_say_that_the_message_could_not_be_used(
 async def test_a_nack_is_reported_and_the_message_still_pending(
     harness: Harness, endpoint: Endpoint
 ) -> None:
-    agent = await subscriber(harness)
-    answer = await endpoint.push(ASYNC, b"x")
-    (notification,) = agent.received()
+    agent, answer, notification = await delivered(harness, endpoint)
     assert isinstance(notification, dict)
     agent.send_json(messageType="nack", version=notification["version"], code=302)
     await harness.run_until_idle()
@@ -174,8 +183,7 @@ async def test_what_nobody_can_get_is_410_at_once(harness: Harness, endpoint: En
 
 
 async def test_a_message_is_410_when_it_has_expired(harness: Harness, endpoint: Endpoint) -> None:
-    await harness.known_user()
-    answer = await endpoint.push(ASYNC, b"x")
+    answer = await stored(harness, endpoint)
     await harness.pass_time(60 + GRACE - 1)
     assert await statuses(endpoint, subscription_of(answer)) == [202]
     await harness.pass_time(1)
@@ -195,8 +203,7 @@ async def test_a_replaced_message_is_410(harness: Harness, endpoint: Endpoint) -
 async def test_a_message_that_its_sender_deletes_is_410(
     harness: Harness, endpoint: Endpoint
 ) -> None:
-    await harness.known_user()
-    answer = await endpoint.push(ASYNC, b"x")
+    answer = await stored(harness, endpoint)
     assert (await endpoint.ask("DELETE", message_of(answer))).status == 204
     assert await statuses(endpoint, subscription_of(answer)) == [410]
     assert (await state_of(endpoint, message_of(answer)))["status"] == 410
@@ -206,8 +213,7 @@ async def test_a_message_that_its_sender_deletes_is_410(
 async def test_a_message_is_410_when_its_user_or_channel_is_gone(
     harness: Harness, endpoint: Endpoint, gone: str
 ) -> None:
-    await harness.known_user()
-    answer = await endpoint.push(ASYNC, b"x")
+    answer = await stored(harness, endpoint)
     if gone == "user":
         assert await harness.store.drop_user(await harness.record())
     else:
@@ -218,9 +224,7 @@ async def test_a_message_is_410_when_its_user_or_channel_is_gone(
 async def test_the_ack_is_known_before_its_message_is_deleted(
     harness: Harness, endpoint: Endpoint
 ) -> None:
-    agent = await subscriber(harness)
-    answer = await endpoint.push(ASYNC, b"x")
-    (notification,) = agent.received()
+    agent, answer, notification = await delivered(harness, endpoint)
     await harness.run_until_idle()
     harness.engine.fail("update receipt", Unavailable("away"))
     agent.ack(notification)
@@ -388,8 +392,7 @@ def test_the_subscription_is_the_target_of_the_link_with_its_relation(
 async def test_a_full_subscription_is_followed_by_a_new_one(
     harness: Harness, endpoint: Endpoint
 ) -> None:
-    await harness.known_user()
-    answer = await endpoint.push(ASYNC, b"x")
+    answer = await stored(harness, endpoint)
     for _ in range(MAX_MESSAGES):
         answer = await endpoint.push(ASYNC | {"link": headers_of(answer)["link"]}, b"x")
     assert len(await receipts(endpoint, subscription_of(answer))) == 1
@@ -433,9 +436,7 @@ async def until_waiting(harness: Harness, count: int = 1) -> None:
 async def test_a_waiting_request_is_answered_by_the_ack(
     harness: Harness, endpoint: Endpoint
 ) -> None:
-    agent = await subscriber(harness)
-    answer = await endpoint.push(ASYNC, b"x")
-    (notification,) = agent.received()
+    agent, answer, notification = await delivered(harness, endpoint)
     await harness.run_until_idle()
     path = subscription_of(answer)
     waiting = asyncio.ensure_future(endpoint.ask("GET", path, {"prefer": "wait=60"}))
@@ -452,8 +453,7 @@ async def test_a_waiting_request_is_answered_by_the_ack(
 async def test_a_waiting_request_sees_what_another_process_writes(
     harness: Harness, endpoint: Endpoint
 ) -> None:
-    await harness.known_user()
-    answer = await endpoint.push(ASYNC, b"x")
+    answer = await stored(harness, endpoint)
     path, message = subscription_of(answer), message_of(answer).removeprefix("/m/")
     waiting = asyncio.ensure_future(endpoint.ask("GET", path, {"prefer": "wait=60"}))
     await until_waiting(harness)
@@ -466,8 +466,7 @@ async def test_a_waiting_request_sees_what_another_process_writes(
 async def test_a_wait_that_ends_answers_what_is_pending(
     harness: Harness, endpoint: Endpoint
 ) -> None:
-    await harness.known_user()
-    answer = await endpoint.push(ASYNC, b"x")
+    answer = await stored(harness, endpoint)
     assert harness.store.receipts is not None
     waiting = asyncio.ensure_future(
         endpoint.ask("GET", subscription_of(answer), {"prefer": "wait=60"})
@@ -479,8 +478,7 @@ async def test_a_wait_that_ends_answers_what_is_pending(
 
 async def test_more_requests_than_may_wait_are_429(harness: Harness, endpoint: Endpoint) -> None:
     endpoint.receipts.max_waiting = 2
-    await harness.known_user()
-    path = subscription_of(await endpoint.push(ASYNC, b"x"))
+    path = subscription_of(await stored(harness, endpoint))
     wait = {"prefer": "wait=60"}
     waiting = [asyncio.ensure_future(endpoint.ask("GET", path, wait)) for _ in range(2)]
     await until_waiting(harness, 2)
@@ -494,8 +492,7 @@ async def test_requests_that_wait_are_counted_by_address(
     harness: Harness, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("autopush.api.receipts.MAX_WAITING_OF_ADDRESS", 2)
-    await harness.known_user()
-    path = subscription_of(await endpoint.push(ASYNC, b"x"))
+    path = subscription_of(await stored(harness, endpoint))
 
     def ask(address: str) -> asyncio.Future[Any]:
         request = Request("GET", path, "", {"prefer": "wait=60"}, address)
@@ -520,8 +517,7 @@ async def test_one_address_reads_receipts_so_often(
     monkeypatch.setattr("autopush.api.receipts.READ_RATE", Rate(2, "min"))
     harness.store.receipts = await Receipts.open(harness.engine, "receipt", harness.clock)
     endpoint = Endpoint(harness)
-    await harness.known_user()
-    path = subscription_of(await endpoint.push(ASYNC, b"x"))
+    path = subscription_of(await stored(harness, endpoint))
     answers = [await endpoint.ask("GET", path) for _ in range(3)]
     assert [each.status for each in answers] == [200, 200, 429]
 
@@ -600,8 +596,7 @@ async def test_a_stream_has_each_outcome_once_and_ends_with_the_service(
 async def test_a_client_that_does_not_read_its_stream_is_disconnected(
     harness: Harness, endpoint: Endpoint
 ) -> None:
-    await harness.known_user()
-    path = subscription_of(await endpoint.push(ASYNC, b"x"))
+    path = subscription_of(await stored(harness, endpoint))
     stream = await endpoint.handle(Request("GET", path, "", {"accept": "text/event-stream"}, "::1"))
     assert isinstance(stream, Upgrade)
     protocol = stream.protocol_factory("")
