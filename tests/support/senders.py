@@ -11,14 +11,17 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from autopush.webpush.syntax import encode_base64url
 
 
+def public_point(private: ec.EllipticCurvePrivateKey) -> bytes:
+    """Its public key, as browsers and VAPID have it."""
+    return private.public_key().public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
+
+
 class Sender:
     """Signs any claims, valid or not."""
 
     def __init__(self) -> None:
         self._private = ec.generate_private_key(ec.SECP256R1())
-        self.point = self._private.public_key().public_bytes(
-            Encoding.X962, PublicFormat.UncompressedPoint
-        )
+        self.point = public_point(self._private)
         self.der = self._private.public_key().public_bytes(
             Encoding.DER, PublicFormat.SubjectPublicKeyInfo
         )
