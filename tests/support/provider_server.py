@@ -337,7 +337,7 @@ class _Http1:
     async def send(
         self, stream: int, status: int, headers: Mapping[str, str], body: bytes, *, is_end: bool
     ) -> None:
-        encoded = [(name, value.encode("latin-1")) for name, value in headers.items()]
+        encoded = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
         head = h11.Response(status_code=status, headers=encoded)
         await self.write(self._state.send(head) or b"")
         await self.write(self._state.send(h11.Data(body)) or b"")
