@@ -93,10 +93,8 @@ def ack(agent: UserAgent, notification: Any, **members: object) -> None:
 # ── asking for a receipt ────────────────────────────────────────────────────────────────────────
 
 
-async def test_a_push_that_does_not_ask_gets_no_receipt(
-    harness: Harness, endpoint: Endpoint
-) -> None:
-    await subscriber(harness)
+async def test_a_push_that_does_not_ask_gets_no_receipt(endpoint: Endpoint) -> None:
+    await subscriber(endpoint.harness)
     for headers in (AES128GCM, AES128GCM | {"prefer": "wait=5"}):
         answer = await endpoint.push(headers)
         assert answer.status == 201
@@ -153,13 +151,11 @@ async def test_an_ack_may_say_that_the_message_could_not_be_used(
     assert (receipt["status"], receipt["state"], receipt["code"]) == (204, "errored", code)
 
 
-async def test_a_nack_is_reported_and_the_message_still_pending(
-    harness: Harness, endpoint: Endpoint
-) -> None:
-    agent, answer, notification = await delivered(harness, endpoint)
+async def test_a_nack_is_reported_and_the_message_still_pending(endpoint: Endpoint) -> None:
+    agent, answer, notification = await delivered(endpoint.harness, endpoint)
     assert isinstance(notification, dict)
     agent.send_json(messageType="nack", version=notification["version"], code=302)
-    await harness.run_until_idle()
+    await endpoint.harness.run_until_idle()
     (receipt,) = await receipts(endpoint, subscription_of(answer))
     assert (receipt["status"], receipt["state"], receipt["code"]) == (202, "errored", 302)
 
@@ -200,10 +196,8 @@ async def test_a_replaced_message_is_410(harness: Harness, endpoint: Endpoint) -
     assert await statuses(endpoint, subscription_of(second)) == [202]
 
 
-async def test_a_message_that_its_sender_deletes_is_410(
-    harness: Harness, endpoint: Endpoint
-) -> None:
-    answer = await stored(harness, endpoint)
+async def test_a_message_that_its_sender_deletes_is_410(endpoint: Endpoint) -> None:
+    answer = await stored(endpoint.harness, endpoint)
     assert (await endpoint.ask("DELETE", message_of(answer))).status == 204
     assert await statuses(endpoint, subscription_of(answer)) == [410]
     assert (await state_of(endpoint, message_of(answer)))["status"] == 410
@@ -221,18 +215,16 @@ async def test_a_message_is_410_when_its_user_or_channel_is_gone(
     assert await statuses(endpoint, subscription_of(answer)) == [410]
 
 
-async def test_the_ack_is_known_before_its_message_is_deleted(
-    harness: Harness, endpoint: Endpoint
-) -> None:
-    agent, answer, notification = await delivered(harness, endpoint)
-    await harness.run_until_idle()
-    harness.engine.fail("update receipt", Unavailable("away"))
+async def test_the_ack_is_known_before_its_message_is_deleted(endpoint: Endpoint) -> None:
+    agent, answer, notification = await delivered(endpoint.harness, endpoint)
+    await endpoint.harness.run_until_idle()
+    endpoint.harness.engine.fail("update receipt", Unavailable("away"))
     agent.ack(notification)
-    await harness.run_until_idle()
-    assert harness.stored_versions() != []
+    await endpoint.harness.run_until_idle()
+    assert endpoint.harness.stored_versions() != []
     assert await statuses(endpoint, subscription_of(answer)) == [202]
-    await harness.pass_time(60)
-    assert harness.stored_versions() == []
+    await endpoint.harness.pass_time(60)
+    assert endpoint.harness.stored_versions() == []
     assert await statuses(endpoint, subscription_of(answer)) == [204]
 
 
@@ -337,13 +329,11 @@ async def test_a_sender_may_use_one_subscription_for_several_messages(
     }
 
 
-async def test_another_senders_subscription_is_not_used(
-    harness: Harness, endpoint: Endpoint
-) -> None:
-    await harness.known_user()
+async def test_another_senders_subscription_is_not_used(endpoint: Endpoint) -> None:
+    await endpoint.harness.known_user()
 
     async def push(sender: Sender, **headers: str) -> Response:
-        claims = {"aud": ENDPOINT, "exp": harness.clock() + 3600}
+        claims = {"aud": ENDPOINT, "exp": endpoint.harness.clock() + 3600}
         return await endpoint.push(ASYNC | {"authorization": sender.vapid(claims)} | headers, b"x")
 
     first = await push(SENDER)
@@ -389,10 +379,8 @@ def test_the_subscription_is_the_target_of_the_link_with_its_relation(
     assert _link(link.replace("{}", RELATION)) == target
 
 
-async def test_a_full_subscription_is_followed_by_a_new_one(
-    harness: Harness, endpoint: Endpoint
-) -> None:
-    answer = await stored(harness, endpoint)
+async def test_a_full_subscription_is_followed_by_a_new_one(endpoint: Endpoint) -> None:
+    answer = await stored(endpoint.harness, endpoint)
     for _ in range(MAX_MESSAGES):
         answer = await endpoint.push(ASYNC | {"link": headers_of(answer)["link"]}, b"x")
     assert len(await receipts(endpoint, subscription_of(answer))) == 1
@@ -406,12 +394,10 @@ async def test_a_sender_gets_so_many_receipts_and_then_none(harness: Harness) ->
 
 
 @pytest.mark.parametrize("token", ["", "x", "foreign", "unknown", "message"])
-async def test_no_subscription_of_this_service_is_404(
-    harness: Harness, endpoint: Endpoint, token: str
-) -> None:
-    await harness.known_user()
+async def test_no_subscription_of_this_service_is_404(endpoint: Endpoint, token: str) -> None:
+    await endpoint.harness.known_user()
     if token == "unknown":
-        token = ReceiptSubscription.new(b"sender").token(harness.ring)
+        token = ReceiptSubscription.new(b"sender").token(endpoint.harness.ring)
     elif token == "message":
         token = message_of(await endpoint.push(ASYNC)).removeprefix("/m/")
     elif token == "foreign":
@@ -433,45 +419,39 @@ async def until_waiting(harness: Harness, count: int = 1) -> None:
         await asyncio.sleep(0)
 
 
-async def test_a_waiting_request_is_answered_by_the_ack(
-    harness: Harness, endpoint: Endpoint
-) -> None:
-    agent, answer, notification = await delivered(harness, endpoint)
-    await harness.run_until_idle()
+async def test_a_waiting_request_is_answered_by_the_ack(endpoint: Endpoint) -> None:
+    agent, answer, notification = await delivered(endpoint.harness, endpoint)
+    await endpoint.harness.run_until_idle()
     path = subscription_of(answer)
     waiting = asyncio.ensure_future(endpoint.ask("GET", path, {"prefer": "wait=60"}))
-    await until_waiting(harness)
+    await until_waiting(endpoint.harness)
     assert endpoint.app.in_progress == 0
     agent.ack(notification)
-    await harness.run_until_idle()
+    await endpoint.harness.run_until_idle()
     answer = await waiting
     assert [each["status"] for each in json.loads(answer.body)["receipts"]] == [204]
     known = {"prefer": "wait=0", "if-none-match": headers_of(answer)["etag"]}
     assert (await endpoint.ask("GET", path, known)).status == 304
 
 
-async def test_a_waiting_request_sees_what_another_process_writes(
-    harness: Harness, endpoint: Endpoint
-) -> None:
-    answer = await stored(harness, endpoint)
+async def test_a_waiting_request_sees_what_another_process_writes(endpoint: Endpoint) -> None:
+    answer = await stored(endpoint.harness, endpoint)
     path, message = subscription_of(answer), message_of(answer).removeprefix("/m/")
     waiting = asyncio.ensure_future(endpoint.ask("GET", path, {"prefer": "wait=60"}))
-    await until_waiting(harness)
-    other = await Receipts.open(harness.engine, "receipt", harness.clock)
-    await other.passed(parse_message_id(harness.ring, message), "delivered", code=None)
+    await until_waiting(endpoint.harness)
+    other = await Receipts.open(endpoint.harness.engine, "receipt", endpoint.harness.clock)
+    await other.passed(parse_message_id(endpoint.harness.ring, message), "delivered", code=None)
     answer = await waiting
     assert [each["status"] for each in json.loads(answer.body)["receipts"]] == [204]
 
 
-async def test_a_wait_that_ends_answers_what_is_pending(
-    harness: Harness, endpoint: Endpoint
-) -> None:
-    answer = await stored(harness, endpoint)
-    assert harness.store.receipts is not None
+async def test_a_wait_that_ends_answers_what_is_pending(endpoint: Endpoint) -> None:
+    answer = await stored(endpoint.harness, endpoint)
+    assert endpoint.harness.store.receipts is not None
     waiting = asyncio.ensure_future(
         endpoint.ask("GET", subscription_of(answer), {"prefer": "wait=60"})
     )
-    await until_waiting(harness)
+    await until_waiting(endpoint.harness)
     await endpoint.receipts.end_waits()
     assert [each["status"] for each in json.loads((await waiting).body)["receipts"]] == [202]
 
@@ -569,43 +549,39 @@ async def test_all_that_wait_for_a_subscription_share_its_reads_and_let_others_r
     await harness.run_until_idle()
 
 
-async def test_a_stream_has_each_outcome_once_and_ends_with_the_service(
-    harness: Harness, endpoint: Endpoint
-) -> None:
-    agent = await subscriber(harness)
+async def test_a_stream_has_each_outcome_once_and_ends_with_the_service(endpoint: Endpoint) -> None:
+    agent = await subscriber(endpoint.harness)
     path = subscription_of(await endpoint.push(ASYNC, b"x"))
     request = Request("GET", path, "", {"accept": "text/event-stream"}, "::1")
     stream = await endpoint.handle(request)
     assert isinstance(stream, Upgrade)
     assert ("Content-Type", "text/event-stream") in stream.headers
     assert ("Access-Control-Allow-Origin", "*") in stream.headers
-    transport = FakeTransport(harness.loop, stream.protocol_factory(""))
-    await until_waiting(harness)
+    transport = FakeTransport(endpoint.harness.loop, stream.protocol_factory(""))
+    await until_waiting(endpoint.harness)
     assert transport.written == b""
     agent.ack(*agent.received())
     while b"data: " not in transport.written:
-        await harness.run_until_idle()
+        await endpoint.harness.run_until_idle()
     await asyncio.sleep(0.05)  # several polls
     assert transport.written.count(b"data: ") == 1
     assert json.loads(transport.written.removeprefix(b"data: "))["status"] == 204
     await endpoint.receipts.end_waits()
-    await harness.run_until_idle()
+    await endpoint.harness.run_until_idle()
     assert transport.closing
 
 
-async def test_a_client_that_does_not_read_its_stream_is_disconnected(
-    harness: Harness, endpoint: Endpoint
-) -> None:
-    path = subscription_of(await stored(harness, endpoint))
+async def test_a_client_that_does_not_read_its_stream_is_disconnected(endpoint: Endpoint) -> None:
+    path = subscription_of(await stored(endpoint.harness, endpoint))
     stream = await endpoint.handle(Request("GET", path, "", {"accept": "text/event-stream"}, "::1"))
     assert isinstance(stream, Upgrade)
     protocol = stream.protocol_factory("")
-    transport = FakeTransport(harness.loop, protocol)
-    await until_waiting(harness)
+    transport = FakeTransport(endpoint.harness.loop, protocol)
+    await until_waiting(endpoint.harness)
     protocol.pause_writing()
     assert transport.lost or transport.closing
-    while harness.store.receipts is not None and harness.store.receipts.waiting:
-        await harness.run_until_idle()
+    while endpoint.harness.store.receipts is not None and endpoint.harness.store.receipts.waiting:
+        await endpoint.harness.run_until_idle()
 
 
 # ── the state of a message without a receipt ────────────────────────────────────────────────────

@@ -66,7 +66,7 @@ class Client:
     """A device that keeps what its registration returned."""
 
     def __init__(self, endpoint: Endpoint, base: str = REGISTRATION) -> None:
-        self.endpoint = endpoint
+        self.endpoint, self.harness = endpoint, endpoint.harness
         self.base = base
         self.uaid = self.secret = ""
 
@@ -174,13 +174,11 @@ async def test_a_channel_id_of_the_client_is_taken_in_any_spelling_and_returned_
     assert await client.channels() == [OTHER]
 
 
-async def test_a_key_makes_a_v2_endpoint_that_only_its_owner_can_use(
-    client: Client, harness: Harness
-) -> None:
+async def test_a_key_makes_a_v2_endpoint_that_only_its_owner_can_use(client: Client) -> None:
     reply = await client.register(key=SENDER.key_text)
     assert reply["endpoint"].startswith(f"{ENDPOINT}/wpush/v2/")
     assert (await client.push(reply["endpoint"])).status == 401
-    claims = {"aud": ENDPOINT, "exp": harness.clock() + 60}
+    claims = {"aud": ENDPOINT, "exp": client.harness.clock() + 60}
     for sender, status in ((Sender(), 401), (SENDER, 201)):
         headers = {**PUSH, "authorization": sender.vapid(claims)}
         path = reply["endpoint"].removeprefix(ENDPOINT)
@@ -200,11 +198,9 @@ async def test_the_payload_names_the_channel_as_the_registration_did(
     assert delivery.data == {"chid": reply["channelID"], "body": "wyigoQ", "con": "aes128gcm"}
 
 
-async def test_what_a_client_says_of_the_routers_own_members_is_not_stored(
-    client: Client, harness: Harness
-) -> None:
+async def test_what_a_client_says_of_the_routers_own_members_is_not_stored(client: Client) -> None:
     await client.register(app_id="x", creds={"auth": "x"}, rel_channel="x", aps={"alert": 1})
-    record = await harness.record(client.uaid)
+    record = await client.harness.record(client.uaid)
     assert record.router_data == {"token": TOKEN, "app_id": "app", "aps": {"alert": 1}}
 
 
@@ -376,12 +372,10 @@ async def test_a_channel_that_was_deleted_is_410_106_until_it_is_subscribed_agai
     assert len(stub.delivered) == 3
 
 
-async def test_a_user_has_a_limited_number_of_subscriptions(
-    client: Client, harness: Harness
-) -> None:
+async def test_a_user_has_a_limited_number_of_subscriptions(client: Client) -> None:
     await client.register()
     many = frozenset(dashed(f"{number:032x}") for number in range(MAX_CHANNELS - 1))
-    await harness.store.current.add_channels(client.uaid, many)
+    await client.harness.store.current.add_channels(client.uaid, many)
     assert refusal(await client.ask("POST", f"{client.path}/subscription")) == (400, 108)
     await client.subscribe({"channelID": min(many)})
 
@@ -789,11 +783,9 @@ async def test_a_defect_of_a_router_is_500_999_and_its_text_is_not_logged(
         assert (fields["router"], fields["error"]) == ("DefectiveRouter", "KeyError")
 
 
-async def test_a_message_table_that_was_dropped_is_503_once(
-    client: Client, harness: Harness
-) -> None:
+async def test_a_message_table_that_was_dropped_is_503_once(client: Client) -> None:
     await client.register()
-    await harness.engine.drop_table("message")
+    await client.harness.engine.drop_table("message")
     assert refusal(await client.ask("GET", client.path)) == (503, 202)
     assert await client.channels() == []
 
