@@ -67,11 +67,7 @@ def test_the_first_stage_installs_a_service_with_all_its_extras(tmp_path: Path) 
     assert not [*inside("/src").rglob("tests")]
 
     def run(*words: str | Path) -> str:
-        ended = run_captured(
-            words,
-            env=environment,
-            cwd=tmp_path,
-        )
+        ended = run_captured(words, env=environment, cwd=tmp_path)
         assert ended.returncode == 0, ended.stderr
         return ended.stdout
 

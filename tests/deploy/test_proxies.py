@@ -180,8 +180,7 @@ def test_the_commands_that_check_a_deployment_end_and_show_what_the_page_says(si
     for command in commands.removeprefix("$ ").split("\n$ "):
         words = shlex.split(command.replace("--max-time 3", "--max-time 0.5"))
         done = run_captured(
-            [words[0], "--silent", "--cacert", site.authority.path, *words[1:]],
-            timeout=30,
+            [words[0], "--silent", "--cacert", site.authority.path, *words[1:]], timeout=30
         )
         outputs.append((done.returncode, done.stdout.splitlines()[0]))
     (first, status), (second, upgrade) = outputs

@@ -38,9 +38,7 @@ def test_systemd_accepts_the_unit(path: Path, tmp_path: Path) -> None:
     name = path.name.replace("@.", "@8080.")
     if name != path.name:
         (tmp_path / path.name).rename(tmp_path / name)
-    verified = run_captured(
-        [program, "verify", "--man=no", str(tmp_path / name)],
-    )
+    verified = run_captured([program, "verify", "--man=no", str(tmp_path / name)])
     complaints = [line for line in verified.stderr.splitlines() if "autopush" in line]
     assert (verified.returncode, complaints) == (0, [])
 

@@ -102,10 +102,7 @@ class DatadogServer(CollectingServer):
         return found[0]
 
     def respond(self, request: Collected) -> tuple[int, bytes]:
-        taken = {
-            "/api/v2/series": self.series,
-            "/api/v1/distribution_points": self.distributions,
-        }
+        taken = {"/api/v2/series": self.series, "/api/v1/distribution_points": self.distributions}
         if request.headers["dd-api-key"] != KEY or request.path == self.refused_path:
             return 403, b""
         if request.path not in taken:

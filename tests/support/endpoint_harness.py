@@ -33,10 +33,7 @@ def headers_of(response: Response) -> dict[str, str]:
     return dict(pairs)
 
 
-IMPLIED = {
-    410: ("cache-control", "max-age=86400"),
-    503: ("retry-after", "120"),
-}
+IMPLIED = {410: ("cache-control", "max-age=86400"), 503: ("retry-after", "120")}
 
 
 def refusal(response: Response, scheme: str = "vapid") -> tuple[int, int]:

@@ -27,13 +27,7 @@ class Sender:
         )
         self.key_text = encode_base64url(self.point)
 
-    def token(
-        self,
-        claims: object,
-        *,
-        header: object = None,
-        der_signature: bool = False,
-    ) -> str:
+    def token(self, claims: object, *, header: object = None, der_signature: bool = False) -> str:
         head = {"typ": "JWT", "alg": "ES256"} if header is None else header
         signed = ".".join(encode_base64url(json.dumps(part).encode()) for part in (head, claims))
         signature = self._private.sign(signed.encode(), ec.ECDSA(SHA256()))

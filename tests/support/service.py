@@ -284,9 +284,7 @@ def run_command(words: Sequence[str], **variables: str) -> "subprocess.Completed
     if forked.can_have(variables):
         return forked.run(words, environment, START_TIMEOUT)
     return run_captured(
-        [sys.executable, "-m", "autopush.cli", *words],
-        env=environment,
-        timeout=START_TIMEOUT,
+        [sys.executable, "-m", "autopush.cli", *words], env=environment, timeout=START_TIMEOUT
     )
 
 

@@ -39,11 +39,7 @@ class UserManager:
         }
 
     def systemctl(self, *words: str) -> str:
-        done = run_captured(
-            ["systemctl", "--user", *words],
-            env=self.environment,
-            timeout=PATIENCE,
-        )
+        done = run_captured(["systemctl", "--user", *words], env=self.environment, timeout=PATIENCE)
         assert done.returncode == 0, (words, done.stdout, done.stderr)
         return done.stdout
 

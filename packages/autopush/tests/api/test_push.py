@@ -67,11 +67,7 @@ async def test_of_several_errors_the_first_in_the_documented_order_is_reported(
     harness: Harness, endpoint: Endpoint
 ) -> None:
     v2 = endpoint.path(key=SENDER.point)
-    headers = {
-        "authorization": "Basic dXNlcg==",
-        "crypto-key": "nonsense",
-        "topic": "not a topic",
-    }
+    headers = {"authorization": "Basic dXNlcg==", "crypto-key": "nonsense", "topic": "not a topic"}
     path, body = "/wpush/v1/nonsense", b"x" * (MAX_DATA + 1)
 
     async def answered() -> tuple[int, int]:

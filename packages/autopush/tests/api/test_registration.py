@@ -83,12 +83,7 @@ class Client:
         return reply
 
     async def ask(
-        self,
-        method: str,
-        path: str,
-        body: object = None,
-        *,
-        authorization: str | None = None,
+        self, method: str, path: str, body: object = None, *, authorization: str | None = None
     ) -> Response:
         """With the own secret, unless another header is given; "" sends none."""
         if authorization is None and self.secret:
@@ -566,12 +561,7 @@ async def test_a_body_that_is_no_json_object_is_400_108(
 
 @pytest.mark.parametrize(
     "aps",
-    [
-        json.loads('{"a":' * 40 + "1" + "}" * 40),
-        json.loads("[" * 300 + "]" * 300),
-        {"": 1},
-        1e200,
-    ],
+    [json.loads('{"a":' * 40 + "1" + "}" * 40), json.loads("[" * 300 + "]" * 300), {"": 1}, 1e200],
 )
 @pytest.mark.parametrize("method", ["POST", "PUT"])
 async def test_values_that_no_table_can_hold_are_400_108(

@@ -15,14 +15,7 @@ from support.bridged_device import BridgedDevice
 from support.clocks import ManualClock
 from support.connection_harness import CHANNEL, UAID
 from support.endpoint_harness import headers_of
-from support.scripted_provider import (
-    HTML,
-    REDIRECT,
-    SILENCE,
-    TOO_LONG,
-    Answer,
-    ScriptedProvider,
-)
+from support.scripted_provider import HTML, REDIRECT, SILENCE, TOO_LONG, Answer, ScriptedProvider
 
 PROFILE = "firefox"
 TOKEN_START = "amzn1.adm-registration.v3."

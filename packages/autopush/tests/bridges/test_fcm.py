@@ -387,10 +387,7 @@ async def test_credentials_may_be_named_as_by_the_original_and_by_its_successor(
 
 
 async def test_the_project_is_that_of_the_key_where_none_is_named(
-    google: FakeGoogle,
-    make_router: MakeRouter,
-    settings: Settings,
-    keys: dict[str, dict[str, Any]],
+    google: FakeGoogle, make_router: MakeRouter, settings: Settings, keys: dict[str, dict[str, Any]]
 ) -> None:
     creds = {"app-1": {"auth": keys["app-1"]}}
     await Sender(make_router(replace(settings, fcm_creds=creds))).push()

@@ -23,9 +23,7 @@ HOUR = 3600
 EC_KEY = (
     ec.generate_private_key(ec.SECP256R1())
     .private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     .decode()
 )
@@ -176,10 +174,7 @@ def test_a_key_is_a_file_or_json_or_an_object(tmp_path: Path) -> None:
         ("{folder}/list.json", "its key {folder}/list.json is not a JSON object"),
         ("{folder}/words.json", "its key {folder}/words.json is not JSON"),
         ("{folder}", "its key file {folder} cannot be read: Is a directory"),
-        (
-            "/no such.json",
-            "its key file /no such.json cannot be read: No such file or directory",
-        ),
+        ("/no such.json", "its key file /no such.json cannot be read: No such file or directory"),
     ],
 )
 def test_a_key_that_cannot_be_read_is_described_without_what_was_given(

@@ -7,14 +7,7 @@ from typing import NoReturn
 
 import pytest
 
-from autopush.bridges import (
-    Errno,
-    Router,
-    RouterData,
-    RouterError,
-    RouterResponse,
-    Value,
-)
+from autopush.bridges import Errno, Router, RouterData, RouterError, RouterResponse, Value
 from autopush.delivery import bridged
 from autopush.delivery.bridged import Bridges
 from autopush.telemetry import logs

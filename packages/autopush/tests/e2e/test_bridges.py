@@ -12,10 +12,7 @@ from dataclasses import dataclass
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    PublicFormat,
-)
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from support.apns_server import ApnsServer
 from support.application_server import ApplicationServer, application_server

@@ -19,12 +19,7 @@ from hypothesis import strategies as st
 from autopush.net import http2_client, http2_connection
 from autopush.net.http2_client import Http2Client
 from autopush.net.http2_connection import FrameSplitter, Http2Connection
-from autopush.net.http_client import (
-    ClientLimits,
-    HttpBusyError,
-    HttpError,
-    HttpResponse,
-)
+from autopush.net.http_client import ClientLimits, HttpBusyError, HttpError, HttpResponse
 from autopush.net.timers import Budget
 from support.apns_server import ApnsServer
 from support.certificates import self_signed

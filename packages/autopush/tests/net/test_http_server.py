@@ -625,10 +625,7 @@ async def test_an_offer_to_upgrade_may_be_declined(late: str) -> None:
 
 @cases(
     "framed",
-    [
-        b"Content-Length: 4\r\n\r\nbody",
-        b"Transfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n",
-    ],
+    [b"Content-Length: 4\r\n\r\nbody", b"Transfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n"],
 )
 @cases("size", [1, 7, 100_000])
 def test_a_request_with_a_body_may_offer_to_upgrade(framed: bytes, size: int) -> None:

@@ -14,13 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from autopush.service.supervisor import (
-    CONFIRM_AFTER,
-    HEALTHY_AFTER,
-    Restarts,
-    Watchdog,
-    WorkerSlot,
-)
+from autopush.service.supervisor import CONFIRM_AFTER, HEALTHY_AFTER, Restarts, Watchdog, WorkerSlot
 from support.forked import ForkedProcess
 
 HEADER = '''

@@ -17,13 +17,7 @@ from autopush.store.maintenance import (
     months_ago,
 )
 from autopush.store.messages import REMOVE_CHANNELS
-from autopush.store.tables import (
-    Month,
-    message_table,
-    router_table,
-    storage_table,
-    uaid_hasher,
-)
+from autopush.store.tables import Month, message_table, router_table, storage_table, uaid_hasher
 from autopush.store.users import connect_keys, connect_keys_of_day
 from autopush.webpush.identifiers import CHANNELS_ROW
 from keytables import Engine, Item, Throttled

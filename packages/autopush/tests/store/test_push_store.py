@@ -64,12 +64,7 @@ async def test_the_tables_of_this_month_and_the_previous_one_are_created(
     engine: Engine, clock: ManualClock
 ) -> None:
     store = await open_store(engine, clock, at(2027, 1, 15))
-    assert await engine.table_names() == [
-        "message_2026_12",
-        "message_2027_01",
-        "router",
-        "storage",
-    ]
+    assert await engine.table_names() == ["message_2026_12", "message_2027_01", "router", "storage"]
     assert known(store) == ["message_2026_12", "message_2027_01"]
     assert store.current.name == "message_2027_01"
 

@@ -34,11 +34,7 @@ from autopush.protocol.effects import (
 from autopush.protocol.session import Rules
 from autopush.protocol.session_state import SessionMetrics
 from autopush.store import PushStore, UserRecord
-from autopush.telemetry.metric_table import (
-    CONNECTIONS,
-    UA_ALREADY_CONNECTED,
-    UA_NOTIFICATION_CHECK,
-)
+from autopush.telemetry.metric_table import CONNECTIONS, UA_ALREADY_CONNECTED, UA_NOTIFICATION_CHECK
 from autopush.telemetry.metrics import Metrics
 from autopush.webpush.errors import PushError
 from autopush.webpush.tokens import EndpointTokens

@@ -34,14 +34,7 @@ from autopush.net.http_messages import (
     render_response,
     render_upgrade,
 )
-from autopush.net.http_parser import (
-    AWAITING_CONTINUE,
-    BODY,
-    HEAD,
-    IDLE,
-    RequestParser,
-    slice_size,
-)
+from autopush.net.http_parser import AWAITING_CONTINUE, BODY, HEAD, IDLE, RequestParser, slice_size
 from autopush.net.sliced_input import LINGER_SECONDS, SOCKET_PAUSED, YIELDED, SlicedInput
 from autopush.net.timers import LARGE_READ, Budget, Deadline, TimerWheel
 

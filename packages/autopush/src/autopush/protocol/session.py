@@ -73,13 +73,7 @@ from autopush.protocol.session_state import (
     UnackedState,
 )
 from autopush.protocol.simplepush import SimplePushState
-from autopush.protocol.states import (
-    IDENTIFIED_STATES,
-    TRANSITIONS,
-    Event,
-    State,
-    TableState,
-)
+from autopush.protocol.states import IDENTIFIED_STATES, TRANSITIONS, Event, State, TableState
 from autopush.shown import shown
 from autopush.webpush.identifiers import (
     canonical_uuid,
@@ -735,10 +729,7 @@ class Session:
         return effects
 
     def _complete(
-        self,
-        versions: Iterable[str],
-        acks: SessionCounts | None = None,
-        updates: object = None,
+        self, versions: Iterable[str], acks: SessionCounts | None = None, updates: object = None
     ) -> Sequence[Effect]:
         """Remove messages from the unacked ones and delete their rows; then continue what waited
         for them. `acks`: where to count them if they were acked, by the member `updates`.

@@ -77,10 +77,7 @@ class Restarts:
     def schedule_after(self, started: float) -> dict[str, float]:
         """Plan the next start of one that has ended; returns its uptime and the delay."""
         now = time.monotonic()
-        return {
-            "uptime": round(now - started, 3),
-            "delay": self.schedule(now, now - started),
-        }
+        return {"uptime": round(now - started, 3), "delay": self.schedule(now, now - started)}
 
 
 class Watchdog:

@@ -472,7 +472,4 @@ def _statement_of(log: str, shape: Shape) -> tuple[str, str]:
         first += count
     collected = f"ARRAY({' UNION ALL '.join(numbers)})" if numbers else "'{}'::bigint[]"
     tables = {statements.columns.table.name for statements, _ in shape}
-    return (
-        f"WITH {', '.join(parts)} {log}{collected} RETURNING rows",
-        ", ".join(sorted(tables)),
-    )
+    return (f"WITH {', '.join(parts)} {log}{collected} RETURNING rows", ", ".join(sorted(tables)))
