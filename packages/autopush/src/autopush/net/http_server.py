@@ -402,7 +402,8 @@ class HttpConnection(SlicedInput):
 
     def _on_buffer_empty(self, phase: int) -> None:
         """All input is answered, except for an incomplete request."""
-        transport = cast(asyncio.Transport, self._transport)
+        transport = self._transport
+        assert transport is not None
         if phase == IDLE:
             if self._held:
                 self._hold(0)
@@ -479,7 +480,8 @@ class HttpConnection(SlicedInput):
             self._respond(request, self._server.on_crash(exc, request))
 
     def _respond(self, request: Request, response: Response) -> None:
-        transport, server = cast(asyncio.Transport, self._transport), self._server
+        transport, server = self._transport, self._server
+        assert transport is not None
         keep_alive = request.keep_alive and not (self._last and not self._parser.ready)
         now = server.now()
         try:
