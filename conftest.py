@@ -60,10 +60,13 @@ def pytest_runtest_teardown() -> Generator[None, None, None]:
     """
     yield
     left = []
-    for transport in list(OPEN_TRANSPORTS):
-        if transport._sock is None:
-            OPEN_TRANSPORTS.remove(transport)
-        elif transport._loop.is_closed():
+    # A copy made at once, as other threads make transports too, and close them.
+    references = OPEN_TRANSPORTS.data.copy()  # type: ignore[attr-defined]
+    for transport in filter(None, [reference() for reference in references]):
+        loop = transport._loop
+        if loop is None or transport._sock is None:
+            OPEN_TRANSPORTS.discard(transport)
+        elif loop.is_closed():
             if not transport.is_closing():
                 left.append(transport)
             transport._sock.close()

@@ -308,11 +308,7 @@ def main() -> None:
     host, port, limit, count = sys.argv[1:]
     machine.allow_files(int(count) + 500)
     fleet = Fleet(
-        _Address(host, int(port)),
-        Ledger(),
-        int(count),
-        body_bytes=BODY_BYTES,
-        may_be_refused=True,
+        _Address(host, int(port)), Ledger(), int(count), body_bytes=BODY_BYTES, may_be_refused=True
     )
     uvloop.run(_serve(_Part(fleet, float(limit))))
 

@@ -20,6 +20,7 @@ import pytest
 
 from support.cases import cases
 from support.paths import PACKAGES, ROOT
+from support.tools import run_captured
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -119,15 +120,12 @@ class Environment:
             if name not in {"PYTHONPATH", "VIRTUAL_ENV"} and not name.startswith("AWS_")
         }
         of_here = {"HOME": str(self.folder), "AWS_EC2_METADATA_DISABLED": "true"}
-        return subprocess.run(
+        return run_captured(
             [program, *words],
             # What was loaded for the environment of the tests is not loaded again.
             env={"XDG_CACHE_HOME": str(Path.home() / ".cache"), **kept, **of_here},
             cwd=folder,
-            capture_output=True,
-            text=True,
             timeout=300,
-            check=False,
         )
 
     def check_commands(self) -> None:
@@ -153,13 +151,10 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder with the sdist of each package, and the wheel that is built from that."""
     folder = tmp_path_factory.mktemp("dist")
     for package in NAMES:
-        done = subprocess.run(
+        done = run_captured(
             [sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, package],
             cwd=PACKAGES,
-            capture_output=True,
-            text=True,
             timeout=300,
-            check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr
     return folder

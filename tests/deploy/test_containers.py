@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from support.paths import ROOT
+from support.tools import run_captured
 
 DEPLOY = ROOT / "deploy"
 
@@ -66,15 +67,7 @@ def test_the_first_stage_installs_a_service_with_all_its_extras(tmp_path: Path) 
     assert not [*inside("/src").rglob("tests")]
 
     def run(*words: str | Path) -> str:
-        ended = subprocess.run(
-            words,
-            capture_output=True,
-            text=True,
-            env=environment,
-            cwd=tmp_path,
-            timeout=60,
-            check=False,
-        )
+        ended = run_captured(words, env=environment, cwd=tmp_path)
         assert ended.returncode == 0, ended.stderr
         return ended.stdout
 

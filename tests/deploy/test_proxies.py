@@ -7,7 +7,6 @@ import json
 import re
 import shlex
 import ssl
-import subprocess
 from collections.abc import AsyncIterator
 from http.client import HTTPConnection, HTTPSConnection
 from pathlib import Path
@@ -22,7 +21,7 @@ from support.page_examples import code_blocks, page
 from support.proxies import Caddy, HAProxy, Nginx, ReverseProxy, Site, prepare_site, running_site
 from support.service import service
 from support.sockets import unused_port
-from support.tools import need
+from support.tools import need, run_captured
 from support.user_agent import UserAgent
 
 PROXIES = [Nginx, Caddy, HAProxy]
@@ -180,12 +179,8 @@ def test_the_commands_that_check_a_deployment_end_and_show_what_the_page_says(si
     outputs = []
     for command in commands.removeprefix("$ ").split("\n$ "):
         words = shlex.split(command.replace("--max-time 3", "--max-time 0.5"))
-        done = subprocess.run(
-            [words[0], "--silent", "--cacert", site.authority.path, *words[1:]],
-            capture_output=True,
-            text=True,
-            timeout=30,
-            check=False,
+        done = run_captured(
+            [words[0], "--silent", "--cacert", site.authority.path, *words[1:]], timeout=30
         )
         outputs.append((done.returncode, done.stdout.splitlines()[0]))
     (first, status), (second, upgrade) = outputs

@@ -9,6 +9,7 @@ import pytest
 
 from autopush.service import supervisor
 from support.paths import ROOT
+from support.tools import run_captured
 
 UNITS = sorted((ROOT / "deploy" / "systemd").iterdir())
 DAEMONS = [
@@ -37,13 +38,7 @@ def test_systemd_accepts_the_unit(path: Path, tmp_path: Path) -> None:
     name = path.name.replace("@.", "@8080.")
     if name != path.name:
         (tmp_path / path.name).rename(tmp_path / name)
-    verified = subprocess.run(
-        [program, "verify", "--man=no", str(tmp_path / name)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    verified = run_captured([program, "verify", "--man=no", str(tmp_path / name)])
     complaints = [line for line in verified.stderr.splitlines() if "autopush" in line]
     assert (verified.returncode, complaints) == (0, [])
 

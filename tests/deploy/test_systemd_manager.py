@@ -29,9 +29,7 @@ def of_user(unit: str, output: Path, options: str = "--upgrade-drain 1") -> str:
     text, _, _ = unit.partition("DynamicUser=yes\n")
     text = text.replace("/opt/autopush/.venv/bin/autopush", command)
     text, changed = re.subn(
-        r"(?m)^(ExecStart=.*)$",
-        rf"\1 --port 0 --router-port 0 {options}",
-        text,
+        r"(?m)^(ExecStart=.*)$", rf"\1 --port 0 --router-port 0 {options}", text
     )
     assert changed == 1
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]

@@ -61,12 +61,7 @@ def test_every_error_number_has_one_anchor_and_its_help(kind: Errno) -> None:
 
 @cases(
     "command",
-    [
-        *(f"autopush {c.name}" for c in COMMANDS),
-        "autoendpoint",
-        "autokey",
-        "endpoint_diagnostic",
-    ],
+    [*(f"autopush {c.name}" for c in COMMANDS), "autoendpoint", "autokey", "endpoint_diagnostic"],
 )
 def test_every_command_is_in_the_operations_page(command: str) -> None:
     assert f"| `{command}` |" in filled()["operations"]

@@ -6,7 +6,7 @@ import json
 from itertools import count
 from urllib.parse import parse_qs, unquote
 
-from support.scripted_provider import Answer, Asked, serve
+from support.scripted_provider import Answer, Asked
 
 TYPES = {
     "x-amzn-type-version": "com.amazon.device.messaging.ADMMessage@1.0",
@@ -66,7 +66,3 @@ def take(asked: Asked, device: str) -> Answer:
     if not is_valid or type(message["expiresAfter"]) is not int:
         return refusal(400, "InvalidData")
     return {"document": {"registrationID": device}}
-
-
-if __name__ == "__main__":
-    serve(judge)

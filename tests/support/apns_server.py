@@ -1,4 +1,4 @@
-"""A fake of Apple's push service: HTTP/2 over TLS, in a process of its own.
+"""A fake of Apple's push service: HTTP/2 over TLS.
 
 It checks requests as Apple does (path, headers, client certificate or provider token, payload),
 keeps them for inspection, and answers what the test has scripted for a device, else 200.
@@ -9,12 +9,10 @@ import contextlib
 import json
 import re
 import ssl
-import sys
 import time
 import uuid
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +25,7 @@ from hyperframe.frame import GoAwayFrame
 
 from autopush.webpush.syntax import decode_base64url
 from support import provider_server
-from support.provider_server import ProviderExchange, ProviderRequest, ProviderServer, ServerProcess
+from support.provider_server import ProviderExchange, ProviderRequest, ProviderServer
 
 MAX_AGE = 3600
 """Seconds that Apple takes a provider token."""
@@ -38,93 +36,6 @@ Answer = Mapping[str, Any]
 (never answers), `goaway` (with `handled`: whether the request is, and is then answered)."""
 
 
-# ── The test's side ──────────────────────────────────────────────────────────────────────────────
-
-
-class ApnsServer(ServerProcess):
-    """Starts the fake and controls it. `certificate`, `client_ca`: PEM files, the first with its
-    key; `token_keys`: by key id, the team and the public key in PEM.
-    """
-
-    def __init__(
-        self,
-        folder: Path,
-        certificate: Path,
-        *,
-        client_ca: Path | None = None,
-        token_keys: Mapping[str, tuple[str, str]] | None = None,
-        checks: bool = True,
-        max_streams: int = 100,
-    ) -> None:
-        self.certificate = certificate
-        settings = {
-            "certificate": str(certificate),
-            "client_ca": str(client_ca) if client_ca else None,
-            "token_keys": token_keys or {},
-            "checks": checks,
-            "max_streams": max_streams,
-        }
-        super().__init__("support.apns_server", (json.dumps(settings),), folder / "apns_server.log")
-
-    def script(self, device: str, *answers: Answer) -> None:
-        """The next answers to requests for that device."""
-        self.ask(do="script", device=device, answers=answers)
-
-    def change(self, **settings: object) -> None:
-        """`now`: epoch seconds for the age of tokens; `silent`; `max_streams`, also of open
-        connections.
-        """
-        self.ask(do="change", settings=settings)
-
-    def requests(self) -> Sequence[Mapping[str, Any]]:
-        """`path`, `headers`, `payload` (parsed JSON), `connection` and `answer` of all requests so
-        far.
-        """
-        found: Sequence[Mapping[str, Any]] = self._ask("requests")
-        return found
-
-    async def wait_for(self, requests: int) -> None:
-        """Until that many requests came."""
-        await asyncio.to_thread(self.ask, do="wait_for", requests=requests)
-
-    def release(self) -> None:
-        """Answer the requests that are held."""
-        self.ask(do="release")
-
-    def go_away(self, *, handled: bool = True) -> None:
-        """Send GOAWAY on all connections; not `handled`: no stream on them was."""
-        self.ask(do="go_away", handled=handled)
-
-    def drop(self) -> None:
-        """Reset all connections."""
-        self.ask(do="drop")
-
-    def reset(self) -> None:
-        """Be as at the start: without connections, requests, scripts and changes."""
-        self.ask(do="reset")
-
-    @property
-    def connections(self) -> int:
-        """How many there were so far."""
-        return int(self._ask("connections"))
-
-    @property
-    def open(self) -> int:
-        """How many connections there are now."""
-        return int(self._ask("open"))
-
-    def wait_for_pings(self, number: int) -> None:
-        """Until that many PINGs came."""
-        while int(self._ask("pings")) < number:
-            time.sleep(0.01)
-
-    def _ask(self, what: str) -> Any:
-        return self.ask(do=what)["is"]
-
-
-# ── The process ──────────────────────────────────────────────────────────────────────────────────
-
-
 class RefusedRequest(Exception):
     """A request that Apple would refuse."""
 
@@ -133,29 +44,92 @@ class RefusedRequest(Exception):
         self.answer = {"status": status, "reason": reason}
 
 
-@dataclass
-class FakeApns:
-    """Answers requests and the test's commands."""
+class ApnsServer(ProviderServer):
+    """`certificate`, `client_ca`: PEM files, the first with its key; `token_keys`: by key id, the
+    team and the public key in PEM.
+    """
 
-    token_keys: Mapping[str, tuple[str, str]]
-    is_checked: bool
-    max_streams: int
-
-    def __post_init__(self) -> None:
-        self.server = ProviderServer(self.handle)
+    def __init__(
+        self,
+        certificate: Path,
+        *,
+        client_ca: Path | None = None,
+        token_keys: Mapping[str, tuple[str, str]] | None = None,
+        checks: bool = True,
+    ) -> None:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(certificate)
+        if client_ca is not None:
+            context.load_verify_locations(client_ca)
+            # With token keys a client may also come without a certificate.
+            context.verify_mode = ssl.CERT_OPTIONAL if token_keys else ssl.CERT_REQUIRED
+        super().__init__(context)
+        self.certificate = certificate
+        self._token_keys, self._checks = token_keys or {}, checks
         self._came = asyncio.Condition()
         self._begin()
 
     def _begin(self) -> None:
         self.now: float | None = None
-        self.requests: list[dict[str, object]] = []
-        self.scripts: dict[str, deque[Answer]] = defaultdict(deque)
+        """Epoch seconds for the age of tokens."""
+        self._requests: list[dict[str, Any]] = []
+        self._scripts: dict[str, deque[Answer]] = defaultdict(deque)
         self._released = asyncio.Event()
-        self.server.max_streams = self.max_streams
+
+    def script(self, device: str, *answers: Answer) -> None:
+        """The next answers to requests for that device."""
+        self._scripts[device].extend(answers)
+
+    def set_max_streams(self, number: int) -> None:
+        """Of open connections too."""
+
+        async def change() -> None:
+            self.max_streams = number
+            for connection in self.open:
+                assert not isinstance(connection, provider_server._Http1)
+                await connection.set_max_streams(number)
+
+        self.run(change())
+
+    def requests(self) -> Sequence[Mapping[str, Any]]:
+        """`path`, `headers`, `payload` (parsed JSON), `connection` and `answer` of all requests so
+        far.
+        """
+        return [*self._requests]
+
+    async def wait_for(self, requests: int) -> None:
+        """Until that many requests came."""
+
+        async def wait() -> None:
+            async with self._came:
+                await self._came.wait_for(lambda: len(self._requests) >= requests)
+
+        await asyncio.to_thread(self.run, wait())
+
+    def release(self) -> None:
+        """Answer the requests that are held."""
+
+        async def release() -> None:
+            self._released.set()
+
+        self.run(release())
+
+    def go_away(self, *, handled: bool = True) -> None:
+        """Send GOAWAY on all connections; not `handled`: no stream on them was."""
+
+        async def go_away() -> None:
+            for connection in list(self.open):  # others come and go meanwhile
+                await connection.write(go_away_frame(2**31 - 1 if handled else 0))
+
+        self.run(go_away())
+
+    def reset(self) -> None:
+        super().reset()
+        self._begin()
 
     async def handle(self, exchange: ProviderExchange) -> None:
         request = exchange.request
-        record: dict[str, object] = {}
+        record: dict[str, Any] = {}
         with contextlib.suppress(ValueError):
             record |= {
                 "path": request.path,
@@ -163,13 +137,13 @@ class FakeApns:
                 "payload": json.loads(request.body),
                 "connection": request.connection,
             }
-            self.requests.append(record)
+            self._requests.append(record)
         async with self._came:
             self._came.notify_all()
         try:
-            if self.is_checked:
+            if self._checks:
                 self._check(request)
-            script = self.scripts[request.path.rpartition("/")[2]]
+            script = self._scripts[request.path.rpartition("/")[2]]
             answer = script.popleft() if script else {"status": 200}
         except RefusedRequest as refused:
             answer = refused.answer
@@ -234,7 +208,7 @@ class FakeApns:
         try:
             head, claims, signature = (decode_base64url(part) for part in token.split("."))
             header, members = json.loads(head), json.loads(claims)
-            team, pem = self.token_keys[header["kid"]]
+            team, pem = self._token_keys[header["kid"]]
             key = load_pem_public_key(pem.encode())
             assert isinstance(key, ec.EllipticCurvePublicKey)
             assert header["alg"] == "ES256"
@@ -246,50 +220,6 @@ class FakeApns:
             raise RefusedRequest(403, "InvalidProviderToken") from None
         now = time.time() if self.now is None else self.now
         require(-60 <= now - members["iat"] <= MAX_AGE, 403, "ExpiredProviderToken")
-
-    async def command(self, line: dict[str, Any]) -> object:
-        match line["do"]:
-            case "script":
-                self.scripts[line["device"]].extend(line["answers"])
-            case "change":
-                await self._change(**line["settings"])
-            case "requests":
-                return {"is": self.requests}
-            case "wait_for":
-                async with self._came:
-                    await self._came.wait_for(lambda: len(self.requests) >= line["requests"])
-            case "release":
-                self._released.set()
-            case "go_away":
-                for connection in list(self.server.open):  # others come and go meanwhile
-                    last = 2**31 - 1 if line["handled"] else 0
-                    await connection.write(go_away_frame(last))
-            case "drop":
-                self.server.drop()
-            case "reset":
-                await self.server.reset()
-                self._begin()
-            case "connections":
-                return {"is": self.server.connections}
-            case "open":
-                return {"is": len(self.server.open)}
-            case "pings":
-                return {"is": self.server.pings}
-        return {}
-
-    async def _change(
-        self,
-        now: float | None = None,
-        silent: bool | None = None,
-        max_streams: int | None = None,
-    ) -> None:
-        self.now = now if now is not None else self.now
-        self.server.is_silent = self.server.is_silent if silent is None else silent
-        if max_streams is not None:
-            self.server.max_streams = max_streams
-            for connection in self.server.open:
-                assert not isinstance(connection, provider_server._Http1)
-                await connection.set_max_streams(max_streams)
 
 
 def require(is_met: bool, status: int, reason: str) -> None:
@@ -306,19 +236,3 @@ def is_uuid(text: str) -> bool:
 def go_away_frame(last_stream: int) -> bytes:
     """As a server sends it that finishes what is under way: `h2` would close the connection."""
     return GoAwayFrame(0, last_stream_id=last_stream).serialize()
-
-
-async def main() -> None:
-    settings = json.loads(sys.argv[1])
-    fake = FakeApns(settings["token_keys"], settings["checks"], settings["max_streams"])
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(settings["certificate"])
-    if settings["client_ca"]:
-        context.load_verify_locations(settings["client_ca"])
-        # With token keys a client may also come without a certificate.
-        context.verify_mode = ssl.CERT_OPTIONAL if fake.token_keys else ssl.CERT_REQUIRED
-    await provider_server.run(fake.server, context, fake.command)
-
-
-if __name__ == "__main__":
-    asyncio.run(main())

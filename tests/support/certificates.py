@@ -65,7 +65,7 @@ class Authority:
         certificate = _certificate(key, (self._certificate, self._key), names or (LOOPBACK,), days)
         files = CertificateFiles(folder / "cert.pem", folder / "key.pem")
         files.certificate.write_bytes(certificate.public_bytes(Encoding.PEM))
-        files.key.write_bytes(_private(key, passphrase))
+        files.key.write_bytes(private_pem(key, passphrase))
         files.key.chmod(0o600)
         return files
 
@@ -86,7 +86,7 @@ def self_signed(path: Path, name: str = LOOPBACK, days: float = 1) -> Path:
     """A file with a key and its certificate, for one host name or address and so many days."""
     key = ec.generate_private_key(ec.SECP256R1())
     certificate = _certificate(key, None, (name,), (-1, days))
-    path.write_bytes(_private(key) + certificate.public_bytes(Encoding.PEM))
+    path.write_bytes(private_pem(key) + certificate.public_bytes(Encoding.PEM))
     return path
 
 
@@ -143,6 +143,6 @@ def _alternative(name: str) -> x509.GeneralName:
         return x509.DNSName(name)
 
 
-def _private(key: PrivateKey, passphrase: bytes | None = None) -> bytes:
+def private_pem(key: PrivateKey, passphrase: bytes | None = None) -> bytes:
     encryption = BestAvailableEncryption(passphrase) if passphrase else NoEncryption()
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption)

@@ -1,17 +1,16 @@
 """Servers of Datadog, Sentry and Amazon Data Firehose, which take what a client sends."""
 
+import asyncio
 import base64
 import gzip
 import json
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Final, Self
+from typing import Any, Final
 
-WAIT = 20
-"""Seconds for what a test expects."""
+import pytest
 
+from support.provider_server import ProviderExchange, ProviderServer
 
 KEY: Final = "0123456789abcdef0123456789abcdef"
 """Of Datadog and of Sentry."""
@@ -33,63 +32,33 @@ class Collected:
     body: bytes
 
 
-class CollectingServer:
-    """An HTTP server in a thread that keeps each request. `location`: where a redirect leads."""
+class CollectingServer(ProviderServer):
+    """Keeps each request. `location`: where a redirect leads."""
 
     location = ""
 
     def __init__(self) -> None:
+        super().__init__()
         self.requests: list[Collected] = []
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        self._changed = asyncio.Condition()
 
     def respond(self, request: Collected) -> tuple[int, bytes]:
         """Status and body of the answer."""
         raise NotImplementedError
 
-    def __enter__(self) -> Self:
-        self._changed = threading.Condition()
-        collector = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["content-length"]))
-                if self.headers["content-encoding"] == "gzip":
-                    body = gzip.decompress(body)
-                headers = {name.lower(): value for name, value in self.headers.items()}
-                request = Collected(self.path, headers, body)
-                status, answer = collector.respond(request)
-                collector._add(request)
-                self.send_response(status)
-                self.send_header("content-type", "application/x-amz-json-1.1")
-                if 300 <= status < 400:
-                    self.send_header("location", collector.location)
-                self.send_header("content-length", str(len(answer)))
-                self.end_headers()
-                self.wfile.write(answer)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.port = self._server.server_address[1]
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
-
-    def _add(self, request: Collected) -> None:
-        with self._changed:
+    async def handle(self, exchange: ProviderExchange) -> None:
+        headers, body = dict(exchange.request.headers), exchange.request.body
+        if headers.get("content-encoding") == "gzip":
+            body = gzip.decompress(body)
+        request = Collected(exchange.request.path, headers, body)
+        status, answer = self.respond(request)
+        async with self._changed:
             self.requests.append(request)
             self._changed.notify_all()
+        sent = {"content-type": "application/x-amz-json-1.1"}
+        if 300 <= status < 400:
+            sent["location"] = self.location
+        await exchange.respond(status, answer, sent)
 
     def wait(self, number: int) -> list[Collected]:
         """The requests, as soon as there are so many."""
@@ -98,10 +67,15 @@ class CollectingServer:
 
     def wait_until(self, is_there: Callable[[], bool], what: str) -> None:
         """Wait for a request that makes it true."""
-        with self._changed:
-            assert self._changed.wait_for(is_there, WAIT), (
-                f"{what} did not come, but {len(self.requests)} requests"
-            )
+
+        async def wait() -> None:
+            async with self._changed:
+                await self._changed.wait_for(is_there)
+
+        try:
+            self.run(wait())
+        except TimeoutError:
+            pytest.fail(f"{what} did not come, but {len(self.requests)} requests")
 
 
 class DatadogServer(CollectingServer):
@@ -128,10 +102,7 @@ class DatadogServer(CollectingServer):
         return found[0]
 
     def respond(self, request: Collected) -> tuple[int, bytes]:
-        taken = {
-            "/api/v2/series": self.series,
-            "/api/v1/distribution_points": self.distributions,
-        }
+        taken = {"/api/v2/series": self.series, "/api/v1/distribution_points": self.distributions}
         if request.headers["dd-api-key"] != KEY or request.path == self.refused_path:
             return 403, b""
         if request.path not in taken:

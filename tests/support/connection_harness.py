@@ -5,7 +5,6 @@ moves both clocks.
 """
 
 import json
-from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any, Self, cast
@@ -51,41 +50,6 @@ TURNS = 24
 """Enough turns of the loop for every chain of answers in these tests."""
 
 Received = dict[str, Any] | tuple[object, ...]
-
-
-class FaultyEngine(MemoryEngine):
-    """Fails, or is interrupted, at chosen calls: for example "put message"."""
-
-    def __init__(self, clock: ManualClock) -> None:
-        super().__init__(clock)
-        self.errors: defaultdict[str, list[Exception | None]] = defaultdict(list)
-        self.interruptions: defaultdict[str, list[Callable[[], None]]] = defaultdict(list)
-        self.lists = 0
-        """How often the tables were listed."""
-
-    def fail(self, what: str, *errors: Exception | None) -> None:
-        """Fail the next calls of that kind, one exception each; None lets one succeed."""
-        self.errors[what] += errors
-
-    def before(self, what: str, *callbacks: Callable[[], None]) -> None:
-        """Call one of these just before each of the next calls of that kind."""
-        self.interruptions[what] += callbacks
-
-    async def table_names(self) -> list[str]:
-        self.lists += 1
-        self._interrupt("table_names")
-        return await super().table_names()
-
-    def called(self, what: str) -> None:
-        super().called(what)
-        self._interrupt(what)
-
-    def _interrupt(self, what: str) -> None:
-        if self.interruptions[what]:
-            self.interruptions[what].pop(0)()
-        error = self.errors[what].pop(0) if self.errors[what] else None
-        if error is not None:
-            raise type(error)(*error.args)  # a fresh one: it will hold on to frames
 
 
 class RecordingNodes(Nodes):
@@ -261,7 +225,7 @@ UNLIMITED = Settings(
 class Harness:
     """One connection node, composed as in production, and what it needs."""
 
-    engine: FaultyEngine
+    engine: MemoryEngine
     store: PushStore
     io: IO
     parts: Parts
@@ -291,7 +255,7 @@ class Harness:
     ) -> Self:
         """`options`: of the settings, in place of those of `UNLIMITED`."""
         harness = cls()
-        harness.engine = FaultyEngine(harness.clock)
+        harness.engine = MemoryEngine(harness.clock)
         harness.store = await PushStore.open(
             harness.engine,
             TablePlan(),

@@ -33,15 +33,13 @@ def headers_of(response: Response) -> dict[str, str]:
     return dict(pairs)
 
 
-IMPLIED = {
-    401: ("www-authenticate", "vapid"),
-    410: ("cache-control", "max-age=86400"),
-    503: ("retry-after", "120"),
-}
+IMPLIED = {410: ("cache-control", "max-age=86400"), 503: ("retry-after", "120")}
 
 
-def refusal(response: Response) -> tuple[int, int]:
-    """Status and errno of a refusal, which must have the documented shape in every point."""
+def refusal(response: Response, scheme: str = "vapid") -> tuple[int, int]:
+    """Status and errno of a refusal, which must have the documented shape in every point. `scheme`:
+    of the challenge of a 401.
+    """
     document = json.loads(response.body)
     headers = headers_of(response)
     assert headers["content-type"] == "application/json"
@@ -54,7 +52,7 @@ def refusal(response: Response) -> tuple[int, int]:
         assert int(headers.pop("retry-after")) > 0
     if response.status == 502 and "retry-after" in headers:  # an outage of a bridge
         assert int(headers.pop("retry-after")) > 0
-    for status, (name, value) in IMPLIED.items():
+    for status, (name, value) in {**IMPLIED, 401: ("www-authenticate", scheme)}.items():
         is_implied = response.status == status and document["errno"] != Errno.RETRY
         assert headers.get(name) == (value if is_implied else None)
     return response.status, document["errno"]

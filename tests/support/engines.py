@@ -1,6 +1,6 @@
 """The engines that tests of the domain run on, by name."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 
 from keytables import Clock, Engine
-from keytables.sqlite import SqliteEngine
-from support import dynamo_servers
+from support.dynamo_servers import ministack
 from support.memory_engine import MemoryEngine
 from support.postgres_servers import postgres
 from support.soak import slow
-from support.table_engines import DynamoStore, PartedSqliteStore, PostgresStore
+from support.table_engines import DynamoStore, PartedSqliteStore, PostgresStore, SqliteStore, Store
 
 NAMES = ("memory", "sqlite")
 EVERY = (*NAMES, slow("sqlite-parts"), "postgresql", "ministack")
@@ -25,26 +24,20 @@ with a store in several files too.
 @asynccontextmanager
 async def engine(name: str, folder: Path, clock: Clock) -> AsyncIterator[Engine]:
     """Open the engine of that name and close it again."""
-    opened: Engine
-    database: DynamoStore | PostgresStore | None = None
-    if name == "memory":
-        opened = MemoryEngine(clock)
-    elif name == "sqlite":
-        opened = await SqliteEngine.open(folder / "store.sqlite", clock=clock)
-    elif name == "sqlite-parts":
-        opened = await PartedSqliteStore(folder, clock).open()
-    elif name == "postgresql":
-        database = PostgresStore(postgres(), clock)
-        opened = await database.open()
-    else:
-        database = DynamoStore(getattr(dynamo_servers, name)(), clock)
-        opened = await database.open()
+    stores: dict[str, Callable[[], Store]] = {
+        "sqlite": lambda: SqliteStore(folder, clock),
+        "sqlite-parts": lambda: PartedSqliteStore(folder, clock),
+        "postgresql": lambda: PostgresStore(postgres(), clock),
+        "ministack": lambda: DynamoStore(ministack(), clock),
+    }
+    store = stores[name]() if name in stores else None
+    opened = MemoryEngine(clock) if store is None else await store.open()
     try:
         yield opened
     finally:
         await opened.close()
-        if database is not None:
-            await database.clear()
+        if store is not None:
+            await store.clear()
 
 
 def engine_fixture(names: Sequence[Any]) -> Any:

@@ -1,33 +1,29 @@
 """A fake of Google for tests: its OAuth token endpoint and the HTTP v1 API of FCM, over TLS.
 
-As a process (`fake_google`) it checks what Google checks: signature and claims of the assertion,
+It checks what Google checks: signature and claims of the assertion,
 the access token and its project, the shape of a message. What it then answers is the name before
 the first `.` of the device's token, a key of `ANSWERS`, else success; or, in turn, what a test has
 scripted for a device's token or for the token endpoint (`TOKEN_ENDPOINT`).
 """
 
-import argparse
-import asyncio
 import base64
-import contextlib
 import json
 import re
 import secrets
-import ssl
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qs
 
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from h2.errors import ErrorCodes
 
-from support.certificates import tls_pair
-from support.provider_server import ProviderExchange, ProviderServer, ServerProcess, run
+from support.certificates import private_pem, tls_pair
+from support.provider_server import ProviderExchange, ProviderServer
 
 GRANT_TYPE: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 SCOPE: Final = "https://www.googleapis.com/auth/firebase.messaging"
@@ -172,45 +168,53 @@ ANSWERS: Final[Mapping[str, Answer]] = {
 }
 
 
-class FakeGoogle:
-    """Its state and its commands; each command is a method whose name begins with `do_`."""
+class FakeGoogle(ProviderServer):
+    """`certificate`: what a client has to trust, for SSL_CERT_FILE."""
 
-    def __init__(self) -> None:
-        self.server = ProviderServer(self.handle)
+    def __init__(self, folder: Path) -> None:
+        """The certificate is kept in the folder."""
+        context, _ = tls_pair(folder)
+        super().__init__(context)
+        self.certificate = folder / "server.pem"
         self._accounts: dict[str, tuple[rsa.RSAPublicKey, str]] = {}
         self._tokens: dict[str, tuple[str, float]] = {}
         self._scripts: dict[str, deque[str]] = {}
         self._recorded: deque[Document] = deque(maxlen=MAX_RECORDED)
 
-    # ── Commands of a test ────────────────────────────────────────────────────────────────────────
+    def add_account(self, project: str) -> Document:
+        """Make a service account of a project: the members of its key file."""
+        # Half as long as Google's, since each reader of a key proves that its factors are primes.
+        key = rsa.generate_private_key(public_exponent=65537, key_size=1024)
+        email = f"push-{secrets.token_hex(4)}@{project}.iam.gserviceaccount.com"
+        self._accounts[email] = key.public_key(), project
+        return {
+            "type": "service_account",
+            "project_id": project,
+            "private_key_id": secrets.token_hex(20),
+            "private_key": private_pem(key).decode(),
+            "client_email": email,
+            "token_uri": self.url + TOKEN_ENDPOINT,
+        }
 
-    async def command(self, given: Document) -> object:
-        return getattr(self, "do_" + given.pop("do"))(**given)
-
-    def do_add_account(self, email: str, public_key: str, project: str) -> Document:
-        key = serialization.load_pem_public_key(public_key.encode())
-        assert isinstance(key, rsa.RSAPublicKey)
-        self._accounts[email] = key, project
-        return {}
-
-    def do_script(self, target: str, answers: list[str]) -> Document:
+    def script(self, target: str, *answers: str) -> None:
         """Answer requests for that device's token, or of the token endpoint, in this order; the
-        empty name is success."""
+        empty name is success.
+        """
         self._scripts[target] = deque(answers)
-        return {}
 
-    def do_revoke(self) -> Document:
+    def revoke(self) -> None:
         """Make all access tokens so far worthless."""
         self._tokens.clear()
-        return {}
 
-    def do_requests(self) -> Document:
-        """What came in since the last time, oldest first."""
+    def requests(self, path_end: str = "") -> list[Document]:
+        """The requests since the last time whose path ends so, oldest first."""
         recorded = list(self._recorded)
         self._recorded.clear()
-        return {"requests": recorded, "connections": self.server.connections}
+        return [each for each in recorded if each["path"].endswith(path_end)]
 
-    # ── Requests ──────────────────────────────────────────────────────────────────────────────────
+    def sent(self) -> list[Document]:
+        """The bodies of the messages since the last time."""
+        return [each["body"] for each in self.requests(":send") if "body" in each]
 
     async def handle(self, exchange: ProviderExchange) -> None:
         request = exchange.request
@@ -294,10 +298,6 @@ class FakeGoogle:
         answers = self._scripts.get(target)
         return answers.popleft() if answers else otherwise
 
-    @property
-    def url(self) -> str:
-        return f"https://127.0.0.1:{self.server.port}"
-
 
 def _check_message(document: Document) -> str:
     """The device's token of a request as we send them; the text of an error is the field's."""
@@ -323,71 +323,3 @@ def _check_message(document: Document) -> str:
 
 def _decoded(text: str) -> bytes:
     return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-
-
-# ── From a test ───────────────────────────────────────────────────────────────────────────────────
-
-
-class FakeGoogleProcess(ServerProcess):
-    """The fake, from the test's side."""
-
-    certificate: Path
-    """What a client has to trust, for SSL_CERT_FILE."""
-
-    def add_account(self, project: str) -> Document:
-        """Make a service account of a project: the members of its key file."""
-        # Half as long as Google's, since each reader of a key proves that its factors are primes.
-        key = rsa.generate_private_key(public_exponent=65537, key_size=1024)
-        email = f"push-{secrets.token_hex(4)}@{project}.iam.gserviceaccount.com"
-        public = key.public_key().public_bytes(
-            serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-        )
-        private = key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-        self.ask(do="add_account", email=email, public_key=public.decode(), project=project)
-        return {
-            "type": "service_account",
-            "project_id": project,
-            "private_key_id": secrets.token_hex(20),
-            "private_key": private.decode(),
-            "client_email": email,
-            "token_uri": self.url + TOKEN_ENDPOINT,
-        }
-
-    def requests(self, path_end: str = "") -> list[Document]:
-        """The requests since the last time whose path ends so."""
-        recorded: Any = self.ask(do="requests")["requests"]
-        return [each for each in recorded if each["path"].endswith(path_end)]
-
-    def sent(self) -> list[Document]:
-        """The bodies of the messages since the last time."""
-        return [each["body"] for each in self.requests(":send") if "body" in each]
-
-
-@contextlib.contextmanager
-def fake_google(folder: Path) -> Iterator[FakeGoogleProcess]:
-    """The fake in a process of its own; certificate and log are kept in the folder."""
-    tls_pair(folder)
-    certificate = folder / "server.pem"
-    process = FakeGoogleProcess(
-        "support.fcm_server", ("--certificate", str(certificate)), folder / "fcm_server.log"
-    )
-    process.certificate = certificate
-    with process:
-        yield process
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--certificate", required=True)
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(parser.parse_args().certificate)
-    google = FakeGoogle()
-    asyncio.run(run(google.server, context, google.command))
-
-
-if __name__ == "__main__":
-    main()

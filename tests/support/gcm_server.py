@@ -2,7 +2,7 @@
 
 import json
 
-from support.scripted_provider import Answer, Asked, serve
+from support.scripted_provider import Answer, Asked
 
 KEY_PREFIX = "key=AIza"
 """Begins the Authorization of every sender that has a key."""
@@ -44,7 +44,3 @@ def judge(asked: Asked) -> tuple[str, Answer]:
     if not asked["headers"].get("authorization", "").startswith(KEY_PREFIX):
         return device, {"status": 401, "text": "<HTML><TITLE>Unauthorized</TITLE></HTML>"}
     return device, accepted() if is_valid else {"status": 400, "text": "Field has wrong type"}
-
-
-if __name__ == "__main__":
-    serve(judge)

@@ -83,11 +83,7 @@ class Shell:
     """An `HttpServer` on a fake clock. A handler that is a coroutine needs a running loop."""
 
     def __init__(
-        self,
-        handler: Handler = echo,
-        shared: "Shared | None" = None,
-        /,
-        **limits: float,
+        self, handler: Handler = echo, shared: "Shared | None" = None, /, **limits: float
     ) -> None:
         self.clock = FakeLoop()
         self.requests: list[Request] = []

@@ -1,22 +1,15 @@
 """HTTP for fakes of providers: over TLS, HTTP/2 where the client offers it by ALPN; else HTTP/1.1.
 
-A fake is a process of its own: a module whose `main` calls `run`, started by `ServerProcess` in
-the test. Over its standard input and output the test controls it, one JSON object a line each way;
-it ends when its input does. What a request is answered is up to the fake's handler, which may also
-break off at any point.
+What a request is answered is up to the `handle` of a fake, which may also break off at any point.
 """
 
 import asyncio
-import contextlib
 import json
-import os
 import ssl
-import subprocess
-import sys
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Final, Self
+from collections.abc import Coroutine, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final, Self, TypeVar
 
 import h2.config
 import h2.connection
@@ -26,10 +19,10 @@ import h2.exceptions
 import h2.settings
 import h11
 
-from support.paths import PYTHONPATH
+from support.event_loops import LoopThread
 
-MAX_LINE: Final = 64 * 1024 * 1024
-"""Bytes of one line of the control connection."""
+WAIT: Final = 20.0
+"""Seconds for what a test asks of a fake."""
 
 
 @dataclass(frozen=True)
@@ -96,51 +89,79 @@ class ProviderExchange:
         self.connection.writer.transport.abort()
 
 
-Handler = Callable[[ProviderExchange], Awaitable[None]]
+T = TypeVar("T")
 
 
-@dataclass
 class ProviderServer:
-    """Serves a handler. `connections` and `pings`: how many there were so far.
+    """A fake. It runs in a thread, whose loop answers whatever the test does."""
 
-    `max_streams`: requests that a client may have under way on one connection; `is_silent`: what
-    comes over HTTP/2 is read and not answered.
-    """
-
-    handler: Handler
-    port: int = 0
-    connections: int = 0
-    pings: int = 0
-    open: "set[_Http2 | _Http1]" = field(default_factory=set)
-    _server: asyncio.Server | None = None
-    _serving: "set[asyncio.Task[None]]" = field(default_factory=set)
-    max_streams: int = 100
-    is_silent: bool = False
-
-    async def start(self, context: ssl.SSLContext | None) -> int:
-        """Listen on loopback; returns the port. `context` gets its ALPN protocols here; None: no
-        TLS.
-        """
+    def __init__(self, context: ssl.SSLContext | None = None) -> None:
+        """`context`: gets its ALPN protocols here; None for no TLS."""
+        self._context = context
         if context is not None:
             context.set_alpn_protocols(["h2", "http/1.1"])
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=context)
+        self.port = self.connections = self.pings = 0
+        """The last two: how many there were so far."""
+        self.max_streams = 100
+        """Requests that a client may have under way on one connection."""
+        self.is_silent = False
+        """Whether what comes over HTTP/2 is read and not answered."""
+        self.open: set[_Http2 | _Http1] = set()
+        self._serving: set[asyncio.Task[None]] = set()
+
+    async def handle(self, exchange: ProviderExchange) -> None:
+        """Answer a request."""
+        raise NotImplementedError
+
+    @property
+    def url(self) -> str:
+        return f"http{'s' if self._context else ''}://127.0.0.1:{self.port}"
+
+    def __enter__(self) -> Self:
+        self._thread = LoopThread().__enter__()
+        self.run(self._start())
+        return self
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Have the thread run it; its result."""
+        return self._thread.run(coroutine, WAIT)
+
+    def __exit__(self, *_: object) -> None:
+        self.run(self._stop())
+        self._thread.__exit__()
+
+    async def _start(self) -> None:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self._context)
         self.port = int(self._server.sockets[0].getsockname()[1])
-        return self.port
+
+    async def _stop(self) -> None:
+        self._server.close()
+        await self._end_connections()
+        for _ in range(5):  # the transports are closed in later turns of the loop
+            await asyncio.sleep(0)
 
     def drop(self) -> None:
         """Reset all connections."""
-        for connection in self.open:
-            connection.writer.transport.abort()
+        self.run(self._drop())
 
-    async def reset(self) -> None:
-        """Be as after `start`, without connections and with none counted."""
-        self.drop()
+    async def _drop(self) -> None:
+        for connection in self.open:
+            with suppress(AttributeError):  # Python 3.11.2, of TLS that is closed already
+                connection.writer.transport.abort()
+
+    def reset(self) -> None:
+        """Be as at the start, without connections and with none counted."""
+        self.run(self._end_connections())
+        self.connections = self.pings = 0
+        self.is_silent, self.max_streams = False, 100
+
+    async def _end_connections(self) -> None:
+        await self._drop()
         serving = {*self._serving}
         for task in serving:
             task.cancel()
         await asyncio.gather(*serving, return_exceptions=True)
-        self.connections = self.pings = 0
-        self.is_silent = False
+        self.open.clear()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -157,8 +178,10 @@ class ProviderServer:
         except (OSError, h11.RemoteProtocolError, h2.exceptions.ProtocolError):
             writer.transport.abort()  # the client went away, or does not speak HTTP
         finally:
-            self.open.discard(connection)
             writer.close()
+            with suppress(OSError):  # of TLS the other side has a say in it
+                await writer.wait_closed()
+            self.open.discard(connection)
 
 
 @dataclass(eq=False)
@@ -226,7 +249,7 @@ class _Http2:
             self.number,
             _client_certificate(self.writer),
         )
-        task = asyncio.ensure_future(self.server.handler(ProviderExchange(request, self, stream)))
+        task = asyncio.ensure_future(self.server.handle(ProviderExchange(request, self, stream)))
         self._tasks[stream] = task
         task.add_done_callback(lambda _: self._tasks.pop(stream, None))
 
@@ -279,7 +302,7 @@ class _Http1:
 
     async def run(self) -> None:
         while (request := await self._next()) is not None:
-            await self.server.handler(ProviderExchange(request, self, 0))
+            await self.server.handle(ProviderExchange(request, self, 0))
             if self._state.our_state is not h11.DONE:  # broken off: nothing follows
                 await self.reader.read()
                 return
@@ -314,7 +337,8 @@ class _Http1:
     async def send(
         self, stream: int, status: int, headers: Mapping[str, str], body: bytes, *, is_end: bool
     ) -> None:
-        head = h11.Response(status_code=status, headers=list(headers.items()))
+        encoded = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
+        head = h11.Response(status_code=status, headers=encoded)
         await self.write(self._state.send(head) or b"")
         await self.write(self._state.send(h11.Data(body)) or b"")
         if is_end:
@@ -331,73 +355,3 @@ class _Http1:
 def _client_certificate(writer: asyncio.StreamWriter) -> bytes | None:
     tls: ssl.SSLObject | None = writer.get_extra_info("ssl_object")
     return tls.getpeercert(binary_form=True) if tls is not None else None
-
-
-# ── The process of a fake, from inside and from the test ──────────────────────────────────────────
-
-Commands = Callable[[dict[str, object]], Awaitable[object]]
-
-
-async def run(server: ProviderServer, context: ssl.SSLContext | None, commands: Commands) -> None:
-    """Serve until the standard input ends; `commands` answers each of its lines."""
-    port = await server.start(context)
-    loop = asyncio.get_running_loop()
-    lines = asyncio.StreamReader(MAX_LINE)
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
-    print(json.dumps({"port": port}), flush=True)
-    while line := await lines.readline():
-        print(json.dumps(await commands(json.loads(line))), flush=True)
-
-
-@dataclass
-class ServerProcess:
-    """A fake in a process of its own. `module`: its name; `arguments`: of its command line."""
-
-    module: str
-    arguments: tuple[str, ...] = ()
-    log: Path | None = None
-    """Takes its standard error; otherwise that of the test does."""
-    port: int = 0
-    scheme: str = "https"
-
-    def __enter__(self) -> Self:
-        with self.log.open("wb") if self.log else contextlib.nullcontext() as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", self.module, *self.arguments],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                env={**os.environ, "PYTHONPATH": PYTHONPATH},
-            )
-        port = self._read()["port"]
-        assert isinstance(port, int)
-        self.port = port
-        return self
-
-    @property
-    def url(self) -> str:
-        return f"{self.scheme}://127.0.0.1:{self.port}"
-
-    def ask(self, **command: object) -> dict[str, object]:
-        """Have it carry out a command; its answer."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(command).encode() + b"\n")
-        self._process.stdin.flush()
-        return self._read()
-
-    def _read(self) -> dict[str, object]:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            problem = self.log.read_text(errors="replace") if self.log else "see standard error"
-            raise RuntimeError(f"{self.module} ended: {problem}")
-        document: dict[str, object] = json.loads(line)
-        return document
-
-    def __exit__(self, *_: object) -> None:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.close()
-        self._process.wait(10)
-        self._process.stdout.close()

@@ -20,7 +20,7 @@ from support.certificates import LOOPBACK, Authority, CertificateFiles
 from support.paths import ROOT
 from support.service import Service
 from support.sockets import unused_port
-from support.tools import need
+from support.tools import need, run_captured
 
 TIMEOUT: Final = 30
 
@@ -38,12 +38,7 @@ class ReverseProxy:
     """A pattern of lines of its log at level warning or above."""
 
     def __init__(
-        self,
-        folder: Path,
-        files: CertificateFiles,
-        *,
-        upstream: int,
-        port: int = 0,
+        self, folder: Path, files: CertificateFiles, *, upstream: int, port: int = 0
     ) -> None:
         self._program = self.find()
         self.folder = folder
@@ -83,14 +78,7 @@ class ReverseProxy:
 
     def check(self) -> str:
         """What the program says when it checks the recipe; it must accept it."""
-        checked = subprocess.run(
-            self._check_words(),
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT,
-            check=False,
-            env=self._environment,
-        )
+        checked = run_captured(self._check_words(), timeout=TIMEOUT, env=self._environment)
         assert checked.returncode == 0, checked.stderr
         return checked.stdout + checked.stderr
 
@@ -263,11 +251,7 @@ def prepare_site(folder: Path, kind: type[ReverseProxy]) -> Site:
     authority = Authority(folder)
     service = Service(folder / "data", [])
     service.ports = {flag: str(unused_port()) for flag in service.ports}
-    proxy = kind(
-        folder,
-        authority.issue(folder),
-        upstream=int(service.ports["--port"]),
-    )
+    proxy = kind(folder, authority.issue(folder), upstream=int(service.ports["--port"]))
     site = Site(service, proxy, authority)
     service.options = ["--endpoint-url", site.https]
     return site

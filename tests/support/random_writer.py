@@ -245,9 +245,7 @@ class RandomWriter:
         known = sorted(members(self.random.choice(states.possible))) or ["nobody"]
         less, returning = frozenset({self.random.choice(known)}), self.returning()
         write = Write(
-            "take",
-            lambda s: s and changed({}, s, members=members(s) - less),
-            returning=returning,
+            "take", lambda s: s and changed({}, s, members=members(s) - less), returning=returning
         )
         return write, self.table.update(key, TAKE, {"members": less}, returning=returning)
 

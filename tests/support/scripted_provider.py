@@ -1,9 +1,8 @@
-"""A provider that a test tells what to answer: HTTP/1.1 on a free port, in a process of its own.
+"""A provider that a test tells what to answer: HTTP/1.1 on a free port.
 
-A module of a provider has a function that finds, for each request, whom it is about and what the
-provider answers by itself, and runs `serve` with it. The test starts it as `ScriptedProvider`,
-gives scripts of answers for some it is about, which come before the provider's own, and reads what
-was requested.
+A module of a provider has a function `judge` that finds, for each request, whom it is about and
+what the provider answers by itself. The test gives scripts of answers for some it is about, which
+come before the provider's own, and reads what was requested.
 """
 
 import asyncio
@@ -12,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any, NotRequired, TypedDict
 
-from support.provider_server import ProviderExchange, ProviderServer, ServerProcess, run
+from support.provider_server import ProviderExchange, ProviderServer
 
 
 class Answer(TypedDict):
@@ -46,23 +45,30 @@ SILENCE: Answer = {"held": True}
 TOO_LONG: Answer = {"text": "[" * 100_000}
 
 
-# ── In the test ───────────────────────────────────────────────────────────────────────────────────
+class ScriptedProvider(ProviderServer):
+    """Scripts and requests, by whom they are about."""
 
-
-class ScriptedProvider(ServerProcess):
-    """Runs a module of `support` that calls `serve`."""
-
-    def __init__(self, module: str) -> None:
-        super().__init__(f"support.{module}", scheme="http")
+    def __init__(self, judge: Judge) -> None:
+        super().__init__()
+        self._judge = judge
+        self._changed = asyncio.Condition()
+        self._scripts: defaultdict[str, list[Answer]] = defaultdict(list)
+        self._asked: defaultdict[str, list[Asked]] = defaultdict(list)
+        self._released: set[str] = set()
 
     def script(self, whom: str, *answers: Answer) -> None:
         """The next answers to requests about that one."""
-        self.ask(do="script", whom=whom, answers=answers)
+        self._scripts[whom] += answers
 
     def requests(self, whom: str, *, at_least: int = 0) -> list[Asked]:
         """The requests about that one, as soon as there are so many."""
-        found: Any = self.ask(do="requests", whom=whom, at_least=at_least)["is"]
-        return list(found)
+
+        async def wait() -> None:
+            async with self._changed:
+                await self._changed.wait_for(lambda: len(self._asked[whom]) >= at_least)
+
+        self.run(wait())
+        return [*self._asked[whom]]
 
     def message(self, whom: str) -> dict[str, Any]:
         """The JSON body of the only request about that one."""
@@ -72,21 +78,13 @@ class ScriptedProvider(ServerProcess):
 
     def release(self, whom: str) -> None:
         """Send the held answers about that one."""
-        self.ask(do="release", whom=whom)
 
+        async def release() -> None:
+            async with self._changed:
+                self._released.add(whom)
+                self._changed.notify_all()
 
-# ── In the process ────────────────────────────────────────────────────────────────────────────────
-
-
-class Book:
-    """Scripts and requests, by whom they are about."""
-
-    def __init__(self, judge: Judge) -> None:
-        self._judge = judge
-        self._changed = asyncio.Condition()
-        self._scripts: defaultdict[str, list[Answer]] = defaultdict(list)
-        self._asked: defaultdict[str, list[Asked]] = defaultdict(list)
-        self._released: set[str] = set()
+        self.run(release())
 
     async def handle(self, exchange: ProviderExchange) -> None:
         request = exchange.request
@@ -108,26 +106,3 @@ class Book:
         document = json.dumps(answer["document"]) if "document" in answer else ""
         content = answer.get("text", document).encode()
         await exchange.respond(answer.get("status", 200), content, answer.get("headers"))
-
-    async def command(self, given: dict[str, Any]) -> object:
-        whom = given["whom"]
-        async with self._changed:
-            match given["do"]:
-                case "script":
-                    self._scripts[whom] += given["answers"]
-                case "release":
-                    self._released.add(whom)
-                    self._changed.notify_all()
-                case "requests":
-                    enough = self._changed.wait_for(
-                        lambda: len(self._asked[whom]) >= given["at_least"]
-                    )
-                    await asyncio.wait_for(enough, 20)
-                    return {"is": self._asked[whom]}
-        return {}
-
-
-def serve(judge: Judge) -> None:
-    """Serve until standard input ends."""
-    book = Book(judge)
-    asyncio.run(run(ProviderServer(book.handle), None, book.command))

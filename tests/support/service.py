@@ -21,6 +21,7 @@ from pathlib import Path
 
 from autopush.settings import OPTIONS
 from support import forked
+from support.tools import run_captured
 from support.user_agent import UserAgent
 
 READY = re.compile(
@@ -282,13 +283,8 @@ def run_command(words: Sequence[str], **variables: str) -> "subprocess.Completed
     environment = clean_environment(**variables)
     if forked.can_have(variables):
         return forked.run(words, environment, START_TIMEOUT)
-    return subprocess.run(
-        [sys.executable, "-m", "autopush.cli", *words],
-        capture_output=True,
-        text=True,
-        env=environment,
-        timeout=START_TIMEOUT,
-        check=False,
+    return run_captured(
+        [sys.executable, "-m", "autopush.cli", *words], env=environment, timeout=START_TIMEOUT
     )
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from support.tools import run_captured
+
 __all__ = ["fill", "small_disk"]
 
 
@@ -17,7 +19,7 @@ def small_disk(folder: Path, size: int) -> Iterator[Path]:
     folder.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(folder)]
     try:
-        mounted = subprocess.run(command, capture_output=True, text=True, check=False)
+        mounted = run_captured(command)
         reason = mounted.stderr.strip() if mounted.returncode else ""
     except FileNotFoundError as error:
         reason = str(error)

@@ -16,13 +16,13 @@ from urllib.parse import urlsplit
 import http_ece
 from aiohttp import web
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from autopush.api.pages import Pages
 from autopush.net.http_messages import Request
 from autopush.webpush.syntax import encode_base64url
 from support.aiohttp_server import served
 from support.chromium import Chromium, Page
+from support.senders import public_point
 
 TOKEN = "gAAAAABpIFqQ" + "x" * 120
 PUSH_MANAGER = """
@@ -78,18 +78,11 @@ class FakePush:
         self._page: Page | None = None
 
     @property
-    def point(self) -> bytes:
-        """The public key of the subscription."""
-        return self.private_key.public_key().public_bytes(
-            Encoding.X962, PublicFormat.UncompressedPoint
-        )
-
-    @property
     def subscription(self) -> dict[str, str]:
         """What a page needs to send."""
         return {
             "endpoint": f"{self.origin}/wpush/v2/{TOKEN}",
-            "p256dh": encode_base64url(self.point),
+            "p256dh": encode_base64url(public_point(self.private_key)),
             "auth": encode_base64url(self.auth),
         }
 

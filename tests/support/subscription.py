@@ -7,10 +7,10 @@ from typing import Any
 import http_ece
 import requests
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from pywebpush import webpush
 
 from autopush.webpush.syntax import decode_base64url, encode_base64url, parse_parameters
+from support.senders import public_point
 from support.user_agent import Message, UserAgent
 
 
@@ -30,9 +30,7 @@ class Subscription:
     @property
     def info(self) -> dict[str, Any]:
         """What the page gives to its application server."""
-        point = self._private.public_key().public_bytes(
-            Encoding.X962, PublicFormat.UncompressedPoint
-        )
+        point = public_point(self._private)
         keys = {"p256dh": encode_base64url(point), "auth": encode_base64url(self._auth)}
         return {"endpoint": self.endpoint, "keys": keys}
 

@@ -191,7 +191,7 @@ class Candidate:
 
 
 OF_DYNAMODB = {
-    "refusing a later expiry": "time to live is a setting beside the table, and is turned on",
+    "refusing a later expiry": "time to live is a setting beside the table, and is turned on"
 }
 OF_DYNALITE = {
     **OF_DYNAMODB,

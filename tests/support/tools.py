@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
@@ -49,3 +50,12 @@ def end_kept(process: "subprocess.Popen[Any]") -> None:
     assert process.stdin is not None
     process.stdin.close()
     process.wait()
+
+
+def run_captured(
+    words: Sequence[str | Path], *, timeout: float = 60, **options: Any
+) -> "subprocess.CompletedProcess[str]":
+    """Run a program to its end, whatever its exit code. `options`: of `subprocess.run`."""
+    return subprocess.run(
+        words, capture_output=True, text=True, check=False, timeout=timeout, **options
+    )

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from support.tools import run_captured
+
 PATIENCE = 180.0
 _BOOTED = Path("/run/systemd/system")
 """What the manager of a user looks for; on other machines it gets one that only it sees."""
@@ -37,14 +39,7 @@ class UserManager:
         }
 
     def systemctl(self, *words: str) -> str:
-        done = subprocess.run(
-            ["systemctl", "--user", *words],
-            capture_output=True,
-            text=True,
-            env=self.environment,
-            timeout=PATIENCE,
-            check=False,
-        )
+        done = run_captured(["systemctl", "--user", *words], env=self.environment, timeout=PATIENCE)
         assert done.returncode == 0, (words, done.stdout, done.stderr)
         return done.stdout
 

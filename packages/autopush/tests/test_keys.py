@@ -8,13 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from autopush.keys import (
-    ServiceKeys,
-    existing_crypto_keys,
-    rotate_key,
-    save_keys,
-    service_keys,
-)
+from autopush.keys import ServiceKeys, existing_crypto_keys, rotate_key, save_keys, service_keys
 from autopush.settings import StartupError
 from autopush.settings.value_types import PUBLISHED_KEYS, is_fernet_key
 

@@ -2,11 +2,11 @@
 
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 from support.paths import PYTHONPATH
+from support.tools import run_captured
 
 README = Path(__file__).parents[1] / "README.md"
 
@@ -15,14 +15,10 @@ def test_the_example_of_the_readme_runs_and_prints_what_it_says(tmp_path: Path) 
     text = README.read_text(encoding="utf-8")
     found = re.search(r"```python\n(?P<program>.*?)```\n.*?```text\n(?P<output>.*?)```", text, re.S)
     assert found is not None
-    result = subprocess.run(
+    result = run_captured(
         [sys.executable, "-W", "error", "-c", found["program"]],
-        check=False,
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": PYTHONPATH},
-        capture_output=True,
-        text=True,
-        timeout=60,
     )
     assert result.stderr == ""
     assert result.stdout == found["output"]

@@ -46,11 +46,7 @@ from support.paths import PYTHONPATH
         ("postgres://u@h:1/d", PostgresUrl("postgresql://u@h:1/d")),
         (
             "postgresql://u:p%40@a:1,b:2/d?target_session_attrs=read-write&schema=push&connections=7",
-            PostgresUrl(
-                "postgresql://u:p%40@a:1,b:2/d?target_session_attrs=read-write",
-                "push",
-                7,
-            ),
+            PostgresUrl("postgresql://u:p%40@a:1,b:2/d?target_session_attrs=read-write", "push", 7),
         ),
         (
             "postgresql://h/d?connect_timeout=3&application_name=node",

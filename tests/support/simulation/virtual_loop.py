@@ -82,10 +82,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return self.now
 
     def call_soon(
-        self,
-        callback: Callable[[*_Args], object],
-        *args: *_Args,
-        context: Context | None = None,
+        self, callback: Callable[[*_Args], object], *args: *_Args, context: Context | None = None
     ) -> asyncio.Handle:
         handle = asyncio.Handle(callback, args, self, context)
         self._ready.append(handle)

@@ -288,27 +288,22 @@ class PushLimits:
         """
         if self._is_vapid_required:
             self._check_sender(credentials)
-        if wait := self._messages.take(endpoint.ids, now):
-            what = f"messages to this endpoint: the limit is {self._messages.rate}"
-            raise self._too_many("endpoint_rate", what, wait)
+        self._take(self._messages, endpoint.ids, "endpoint_rate", "messages to this endpoint", now)
 
     def check_sender_rate(self, credentials: Credentials, now: float) -> None:
         """Check a push after its signature is verified.
 
         :raises PushError: 429/203, its sender sends too many
         """
-        if wait := self._signed.take(credentials.point(), now):
-            what = f"messages signed with this key: the limit is {self._signed.rate}"
-            raise self._too_many("sender_rate", what, wait)
+        what = "messages signed with this key"
+        self._take(self._signed, credentials.point(), "sender_rate", what, now)
 
     def check_deletion(self, ids: str) -> None:
         """Check a deletion; as many are allowed as messages. `ids`: of user and channel.
 
         :raises PushError: 429/203, there are more
         """
-        if wait := self._deletions.take(ids):
-            what = f"deletions of this endpoint: the limit is {self._deletions.rate}"
-            raise self._too_many("endpoint_rate", what, wait)
+        self._take(self._deletions, ids, "endpoint_rate", "deletions of this endpoint")
 
     def _check_sender(self, credentials: Credentials | None) -> None:
         if credentials is None:
@@ -322,9 +317,13 @@ class PushLimits:
                 Errno.SENDER_NOT_ALLOWED, "Neither the key nor the sub of this sender is allowed"
             )
 
-    def _too_many(self, limit: str, what: str, wait: float) -> PushError:
-        self._refusals.add(limit)
-        return PushError(Errno.RATE_EXCEEDED, f"Too many {what} ({limit})", retry_after=wait)
+    def _take(
+        self, buckets: TokenBuckets, key: Hashable, limit: str, what: str, now: float | None = None
+    ) -> None:
+        if wait := buckets.take(key, now):
+            self._refusals.add(limit)
+            text = f"Too many {what}: the limit is {buckets.rate} ({limit})"
+            raise PushError(Errno.RATE_EXCEEDED, text, retry_after=wait)
 
 
 DELAY: Final = 1.0

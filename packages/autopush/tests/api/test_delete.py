@@ -22,20 +22,16 @@ async def delete(endpoint: Endpoint, message_id: str) -> Response:
 
 
 @pytest.mark.parametrize("topic", [None, "news"])
-async def test_a_stored_message_is_deleted_with_204(
-    harness: Harness, endpoint: Endpoint, topic: str | None
-) -> None:
-    message, other = await stored(harness, topic), await stored(harness)
+async def test_a_stored_message_is_deleted_with_204(endpoint: Endpoint, topic: str | None) -> None:
+    message, other = await stored(endpoint.harness, topic), await stored(endpoint.harness)
     response = await delete(endpoint, message.version)
     assert (response.status, response.body, response.content_type) == (204, b"", None)
-    assert harness.stored_versions() == [other.version]
+    assert endpoint.harness.stored_versions() == [other.version]
 
 
 @pytest.mark.parametrize("topic", [None, "news"])
-async def test_an_absent_message_is_204_too(
-    harness: Harness, endpoint: Endpoint, topic: str | None
-) -> None:
-    message = await stored(harness, topic)
+async def test_an_absent_message_is_204_too(endpoint: Endpoint, topic: str | None) -> None:
+    message = await stored(endpoint.harness, topic)
     for _ in range(2):
         assert (await delete(endpoint, message.version)).status == 204
 
@@ -48,13 +44,11 @@ async def test_a_legacy_id_finds_its_row(harness: Harness, endpoint: Endpoint) -
     assert harness.rows() == []
 
 
-async def test_the_channels_row_cannot_be_deleted_as_a_message(
-    harness: Harness, endpoint: Endpoint
-) -> None:
-    await harness.known_user()
-    message = await stored(harness)
+async def test_the_channels_row_cannot_be_deleted_as_a_message(endpoint: Endpoint) -> None:
+    await endpoint.harness.known_user()
+    message = await stored(endpoint.harness)
     await delete(endpoint, message.version)
-    assert await harness.store.current.channels(UAID) == {CHANNEL}
+    assert await endpoint.harness.store.current.channels(UAID) == {CHANNEL}
 
 
 @pytest.mark.parametrize("text", ["x", "gAAAAA", "=", "é", "x" * 5000, " "])
@@ -83,15 +77,11 @@ async def test_an_endpoint_token_is_no_message_id(harness: Harness, endpoint: En
 )
 @pytest.mark.parametrize("topic", [None, "news"])
 async def test_a_store_that_fails_is_503_and_the_deletion_may_be_repeated(
-    harness: Harness,
-    endpoint: Endpoint,
-    topic: str | None,
-    error: Exception,
-    answer: tuple[int, int],
+    endpoint: Endpoint, topic: str | None, error: Exception, answer: tuple[int, int]
 ) -> None:
-    message = await stored(harness, topic)
-    harness.engine.fail("delete message", error)
+    message = await stored(endpoint.harness, topic)
+    endpoint.harness.engine.fail("delete message", error)
     assert refusal(await delete(endpoint, message.version)) == answer
-    assert harness.stored_versions() == [message.version]
+    assert endpoint.harness.stored_versions() == [message.version]
     assert (await delete(endpoint, message.version)).status == 204
-    assert harness.rows() == []
+    assert endpoint.harness.rows() == []

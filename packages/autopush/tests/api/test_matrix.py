@@ -116,38 +116,32 @@ async def test_a_notification_that_is_nested_too_deeply_is_reduced_to_its_ids(
     assert (content == EVENT) is (depth > 252)
 
 
-async def test_a_device_that_is_named_more_than_once_is_told_once(
-    harness: Harness, endpoint: Endpoint
-) -> None:
-    await harness.known_user()
+async def test_a_device_that_is_named_more_than_once_is_told_once(endpoint: Endpoint) -> None:
+    await endpoint.harness.known_user()
     one = url(endpoint)
     other = one.replace("https://", "http://") + "?again"
     gone = url(endpoint, uaid=NOBODY)
     response = await notify(endpoint, one, gone, one, other, gone, f"{gone}?x", "x", "x")
     assert rejected(response) == [gone, f"{gone}?x", "x"]
-    assert len(harness.rows()) == 1
-    assert counted(harness, "accepted") == 1
+    assert len(endpoint.harness.rows()) == 1
+    assert counted(endpoint.harness, "accepted") == 1
 
 
-async def test_a_notification_waits_a_day_for_its_device(
-    harness: Harness, endpoint: Endpoint
-) -> None:
-    await harness.known_user()
+async def test_a_notification_waits_a_day_for_its_device(endpoint: Endpoint) -> None:
+    await endpoint.harness.known_user()
     assert rejected(await notify(endpoint, url(endpoint))) == []
-    (row,) = harness.rows()
+    (row,) = endpoint.harness.rows()
     assert row["ttl"] == 86_400
 
 
-async def test_of_changed_counts_only_the_last_waits_and_events_all_do(
-    harness: Harness, endpoint: Endpoint
-) -> None:
-    await harness.known_user()
+async def test_of_changed_counts_only_the_last_waits_and_events_all_do(endpoint: Endpoint) -> None:
+    await endpoint.harness.known_user()
     for unread in (3, 2, 1):
         counts = BADGE | {"counts": {"unread": unread}}
         assert rejected(await notify(endpoint, url(endpoint), notification=counts)) == []
     for _ in range(2):
         assert rejected(await notify(endpoint, url(endpoint))) == []
-    waiting = [json.loads(decode_base64url(str(row["data"]))) for row in harness.rows()]
+    waiting = [json.loads(decode_base64url(str(row["data"]))) for row in endpoint.harness.rows()]
     assert [each["notification"]["counts"]["unread"] for each in waiting] == [1, 2, 2]
 
 
@@ -203,26 +197,22 @@ async def test_the_priority_becomes_the_urgency_of_the_push(
     assert pushed == [urgency]
 
 
-async def test_a_service_that_has_another_name_now_keeps_its_pushers(
-    harness: Harness, endpoint: Endpoint
-) -> None:
-    await harness.known_user()
+async def test_a_service_that_has_another_name_now_keeps_its_pushers(endpoint: Endpoint) -> None:
+    await endpoint.harness.known_user()
     earlier = f"https://old.example{endpoint.path()}"
     assert rejected(await notify(endpoint, earlier)) == []
-    assert len(harness.rows()) == 1
+    assert len(endpoint.harness.rows()) == 1
 
 
 # ── a device that is not ─────────────────────────────────────────────────────────────────────────
 
 
-async def test_a_user_agent_or_subscription_that_is_gone_is_rejected(
-    harness: Harness, endpoint: Endpoint
-) -> None:
-    await harness.known_user()
+async def test_a_user_agent_or_subscription_that_is_gone_is_rejected(endpoint: Endpoint) -> None:
+    await endpoint.harness.known_user()
     pushkeys = [url(endpoint, uaid=NOBODY), url(endpoint, channel=OTHER)]  # 410/103, 410/106
     assert rejected(await notify(endpoint, *pushkeys)) == pushkeys
-    assert counted(harness, "rejected") == 2
-    assert harness.rows() == []
+    assert counted(endpoint.harness, "rejected") == 2
+    assert endpoint.harness.rows() == []
 
 
 @pytest.mark.parametrize(
@@ -250,31 +240,27 @@ async def test_what_is_no_endpoint_of_this_service_is_rejected_and_nothing_is_re
     assert rejected(await notify(endpoint, pushkey)) == [pushkey]
 
 
-async def test_an_endpoint_for_one_application_server_alone_is_rejected(
-    harness: Harness, endpoint: Endpoint
-) -> None:
-    await harness.known_user()
+async def test_an_endpoint_for_one_application_server_alone_is_rejected(endpoint: Endpoint) -> None:
+    await endpoint.harness.known_user()
     pushkey = url(endpoint, key=Sender().point)
     assert rejected(await notify(endpoint, pushkey)) == [pushkey]
-    assert harness.rows() == []
+    assert endpoint.harness.rows() == []
 
 
 # ── what is repeated, and what is not ────────────────────────────────────────────────────────────
 
 
-async def test_when_the_store_fails_the_homeserver_is_to_send_it_again(
-    harness: Harness, endpoint: Endpoint
-) -> None:
-    await harness.known_user()
+async def test_when_the_store_fails_the_homeserver_is_to_send_it_again(endpoint: Endpoint) -> None:
+    await endpoint.harness.known_user()
     gone = url(endpoint, uaid=NOBODY)
-    harness.engine.fail("put message", Unavailable("away"))
+    endpoint.harness.engine.fail("put message", Unavailable("away"))
     response = await notify(endpoint, url(endpoint), gone)
     assert response.status == 503
     assert refusal(response) == (503, 201)
-    assert counted(harness, "retry") == 1
+    assert counted(endpoint.harness, "retry") == 1
     # Asked again, it takes the one and rejects the other.
     assert rejected(await notify(endpoint, url(endpoint), gone)) == [gone]
-    assert len(harness.rows()) == 1
+    assert len(endpoint.harness.rows()) == 1
 
 
 async def test_more_than_the_rate_of_the_endpoint_are_429_with_the_time_to_wait(
@@ -298,14 +284,12 @@ async def test_a_notification_that_is_too_large_keeps_what_the_client_needs_to_g
     assert json.loads(decode_base64url(str(row["data"]))) == {"notification": EVENT}
 
 
-async def test_a_notification_of_the_largest_size_arrives_whole(
-    harness: Harness, endpoint: Endpoint
-) -> None:
-    await harness.known_user()
+async def test_a_notification_of_the_largest_size_arrives_whole(endpoint: Endpoint) -> None:
+    await endpoint.harness.known_user()
     room = MAX_DATA - len(b'{"notification":{"event_id":"$1","room_name":""}}')
     largest = {"event_id": "$1", "room_name": "x" * room}
     assert rejected(await notify(endpoint, url(endpoint), notification=largest)) == []
-    (row,) = harness.rows()
+    (row,) = endpoint.harness.rows()
     assert json.loads(decode_base64url(str(row["data"]))) == {"notification": largest}
 
 

@@ -295,9 +295,7 @@ def text_of_page() -> str:
 
 
 @cases("kind", ERRORS.values())
-def test_every_error_has_a_section_under_its_anchor_and_a_row_that_leads_to_it(
-    kind: Errno,
-) -> None:
+def test_every_error_has_a_section_under_its_anchor_and_a_row_that_leads_to_it(kind: Errno) -> None:
     text = text_of_page()
     section = text.partition(f'<section class="card error" id="{kind.anchor}"')[2]
     section = section.partition("</section>")[0]

@@ -67,11 +67,7 @@ async def test_of_several_errors_the_first_in_the_documented_order_is_reported(
     harness: Harness, endpoint: Endpoint
 ) -> None:
     v2 = endpoint.path(key=SENDER.point)
-    headers = {
-        "authorization": "Basic dXNlcg==",
-        "crypto-key": "nonsense",
-        "topic": "not a topic",
-    }
+    headers = {"authorization": "Basic dXNlcg==", "crypto-key": "nonsense", "topic": "not a topic"}
     path, body = "/wpush/v1/nonsense", b"x" * (MAX_DATA + 1)
 
     async def answered() -> tuple[int, int]:
@@ -137,7 +133,6 @@ async def test_of_several_errors_the_first_in_the_documented_order_is_reported(
     ],
 )
 async def test_the_checks_before_the_store_run_in_their_order(
-    harness: Harness,
     endpoint: Endpoint,
     version: str,
     restricted: bool,
@@ -151,15 +146,13 @@ async def test_the_checks_before_the_store_run_in_their_order(
     path = path.replace("/v2/" if restricted else "/v1/", f"/{version}")
     garbage = f"/wpush/{version}gAAAAA"
     assert refusal(await endpoint.ask("POST", garbage, headers)) == (404, 102)
-    assert harness.engine.calls == []
+    assert endpoint.harness.engine.calls == []
     assert refusal(await endpoint.ask("POST", path, headers)) == outcome
 
 
-async def test_a_known_sender_does_not_hide_what_else_is_wrong(
-    harness: Harness, endpoint: Endpoint
-) -> None:
-    await harness.known_user()
-    headers = TTL | {"authorization": vapid(harness)}
+async def test_a_known_sender_does_not_hide_what_else_is_wrong(endpoint: Endpoint) -> None:
+    await endpoint.harness.known_user()
+    headers = TTL | {"authorization": vapid(endpoint.harness)}
     path = endpoint.path(key=SENDER.point)
     assert (await endpoint.ask("POST", path, headers)).status == 201
     assert refusal(await endpoint.ask("POST", "/wpush/v2/gAAAAA", headers)) == (404, 102)
@@ -170,20 +163,18 @@ async def test_a_known_sender_does_not_hide_what_else_is_wrong(
     assert refusal(await endpoint.ask("POST", as_v1, headers)) == (404, 102)
 
 
-async def test_all_urls_of_a_channel_work_while_it_is_registered(
-    harness: Harness, endpoint: Endpoint
-) -> None:
-    await harness.known_user()
-    first, second = {"ttl": "60"}, {"ttl": "60", "authorization": vapid(harness)}
+async def test_all_urls_of_a_channel_work_while_it_is_registered(endpoint: Endpoint) -> None:
+    await endpoint.harness.known_user()
+    first, second = {"ttl": "60"}, {"ttl": "60", "authorization": vapid(endpoint.harness)}
     paths = ((endpoint.path(), first), (endpoint.path(key=SENDER.point), second))
 
     async def statuses() -> list[int]:
         return [(await endpoint.ask("POST", path, headers)).status for path, headers in paths]
 
     assert await statuses() == [201, 201]
-    await harness.store.current.remove_channel(UAID, CHANNEL)
+    await endpoint.harness.store.current.remove_channel(UAID, CHANNEL)
     assert await statuses() == [410, 410]
-    await harness.store.current.add_channel(UAID, CHANNEL)
+    await endpoint.harness.store.current.add_channel(UAID, CHANNEL)
     assert await statuses() == [201, 201]
 
 
@@ -202,11 +193,9 @@ async def test_a_restricted_endpoint_knows_its_sender_by_the_key_in_any_form(
     assert (earlier.status == 201) is (form == registered or registered == SENDER.point)
 
 
-async def test_an_open_endpoint_does_not_take_a_bad_token_either(
-    harness: Harness, endpoint: Endpoint
-) -> None:
-    await harness.known_user()
-    headers = TTL | {"authorization": vapid(harness, exp=harness.clock() - 1)}
+async def test_an_open_endpoint_does_not_take_a_bad_token_either(endpoint: Endpoint) -> None:
+    await endpoint.harness.known_user()
+    headers = TTL | {"authorization": vapid(endpoint.harness, exp=endpoint.harness.clock() - 1)}
     assert refusal(await endpoint.push(headers)) == (401, 109)
 
 
@@ -323,14 +312,12 @@ async def test_an_invalid_record_that_cannot_be_dropped_is_503(
 
 
 @pytest.mark.parametrize("call", ["update router", "get router"])
-async def test_once_it_is_stored_a_failing_call_is_still_201(
-    harness: Harness, endpoint: Endpoint, call: str
-) -> None:
-    await harness.known_user()
+async def test_once_it_is_stored_a_failing_call_is_still_201(endpoint: Endpoint, call: str) -> None:
+    await endpoint.harness.known_user()
     before = [None] if call == "get router" else []
-    harness.engine.fail(call, *before, Unavailable("gone"))
+    endpoint.harness.engine.fail(call, *before, Unavailable("gone"))
     assert (await endpoint.push()).status == 201
-    assert len(harness.rows()) == 1
+    assert len(endpoint.harness.rows()) == 1
 
 
 async def test_a_message_too_large_for_the_store_is_413_104(

@@ -3,8 +3,6 @@
 import pytest
 
 from autopush.bridges import RouterError
-from autopush.delivery.bridge_contract import Router, RouterResponse
-from autopush.store import UserRecord
 from autopush.telemetry.metric_table import (
     DROP_USER,
     ENCODING_AES128GCM,
@@ -21,33 +19,22 @@ from autopush.telemetry.metric_table import (
 )
 from autopush.telemetry.metrics import Metric
 from autopush.webpush.errors import Errno
-from autopush.webpush.notification import Notification
 from keytables import Throttled, Unavailable
 from support.connection_harness import ENDPOINT, UAID, Harness
 from support.endpoint_harness import AES128GCM, Endpoint
 from support.recorded import recorded
+from support.scripted_router import ScriptedRouter
 from support.senders import Sender
 
 SENDER = Sender()
 BODY = b"b" * 100
 
 
-class FakeRouter(Router):
-    """Takes every message, or refuses each with that error."""
-
-    error: RouterError | None = None
-
-    async def route_notification(
-        self, notification: Notification, record: UserRecord
-    ) -> RouterResponse:
-        if self.error is not None:
-            raise self.error
-        return RouterResponse()
-
-
 @pytest.fixture
 def endpoint(harness: Harness) -> Endpoint:
-    return Endpoint(harness, store_first=False, routers={"fcm": FakeRouter(), "own": FakeRouter()})
+    return Endpoint(
+        harness, store_first=False, routers={"fcm": ScriptedRouter(), "own": ScriptedRouter()}
+    )
 
 
 def count(harness: Harness, metric: Metric, **labels: str) -> float:
@@ -106,18 +93,16 @@ async def test_a_message_that_a_bridge_takes_is_direct(
     assert went(harness, "Direct", label)
 
 
-async def test_a_version_of_simplepush_counts_as_a_push(
-    harness: Harness, endpoint: Endpoint
-) -> None:
-    agent = await harness.identified(None, use_webpush=False)
+async def test_a_version_of_simplepush_counts_as_a_push(endpoint: Endpoint) -> None:
+    agent = await endpoint.harness.identified(None, use_webpush=False)
     agent.register()
-    await harness.run_until_idle()
+    await endpoint.harness.run_until_idle()
     path = endpoint.path(agent.uaid).replace("/wpush/v1/", "/spush/v1/")
     assert (await endpoint.ask("PUT", path, body=b"version=3&data=hello")).status == 200
     assert (await endpoint.ask("PUT", path, body=b"version=x")).status == 400
-    assert count(harness, NOTIFICATION_RECEIVED) == 2
-    assert went(harness, "Direct", "simplepush", size=5)
-    assert count(harness, NOTIFICATION_ERROR, code="400", router="simplepush") == 1
+    assert count(endpoint.harness, NOTIFICATION_RECEIVED) == 2
+    assert went(endpoint.harness, "Direct", "simplepush", size=5)
+    assert count(endpoint.harness, NOTIFICATION_ERROR, code="400", router="simplepush") == 1
 
 
 # ── Who sent them, and how ───────────────────────────────────────────────────────────────────────
@@ -143,16 +128,14 @@ async def test_a_sender_with_the_first_draft_is_counted_by_its_scheme(
     assert count(harness, NOTIFICATION_SUCCESS, vapid="True") == 1
 
 
-async def test_a_sender_as_of_rfc_8292_is_counted_at_each_push(
-    harness: Harness, endpoint: Endpoint
-) -> None:
-    await harness.known_user()
+async def test_a_sender_as_of_rfc_8292_is_counted_at_each_push(endpoint: Endpoint) -> None:
+    await endpoint.harness.known_user()
     for _ in range(3):
-        headers = {"ttl": "60", **draft_2(harness)}
+        headers = {"ttl": "60", **draft_2(endpoint.harness)}
         assert (await endpoint.push(headers, key=SENDER.point)).status == 201
-    assert count(harness, NOTIFICATION_AUTH, vapid="draft02", scheme="vapid") == 3
-    assert count(harness, VAPID_DRAFT_2) == 3
-    assert count(harness, VAPID_DRAFT_1) == 0
+    assert count(endpoint.harness, NOTIFICATION_AUTH, vapid="draft02", scheme="vapid") == 3
+    assert count(endpoint.harness, VAPID_DRAFT_2) == 3
+    assert count(endpoint.harness, VAPID_DRAFT_1) == 0
 
 
 @pytest.mark.parametrize(
@@ -204,38 +187,32 @@ async def test_a_push_that_is_refused_is_counted_with_its_status(
 
 
 @pytest.mark.parametrize("error", [Throttled("full"), Unavailable("gone")])
-async def test_a_store_that_fails_is_an_error_503(
-    harness: Harness, endpoint: Endpoint, error: Exception
-) -> None:
-    await harness.known_user()
-    harness.engine.fail("put message", error)
+async def test_a_store_that_fails_is_an_error_503(endpoint: Endpoint, error: Exception) -> None:
+    await endpoint.harness.known_user()
+    endpoint.harness.engine.fail("put message", error)
     assert (await endpoint.push()).status == 503
-    assert count(harness, NOTIFICATION_ERROR, code="503", router="webpush") == 1
-    assert count(harness, NOTIFICATION_SUCCESS) == 0
+    assert count(endpoint.harness, NOTIFICATION_ERROR, code="503", router="webpush") == 1
+    assert count(endpoint.harness, NOTIFICATION_SUCCESS) == 0
 
 
-async def test_a_status_that_only_a_router_of_others_answers_is_other(
-    harness: Harness, endpoint: Endpoint
-) -> None:
-    await bridged(harness, "own")
+async def test_a_status_that_only_a_router_of_others_answers_is_other(endpoint: Endpoint) -> None:
+    await bridged(endpoint.harness, "own")
     router = endpoint.bridges.routers["own"]
-    assert isinstance(router, FakeRouter)
-    router.error = RouterError(Errno.UNKNOWN, "I am a teapot", status=418)
+    assert isinstance(router, ScriptedRouter)
+    router.outcome = RouterError(Errno.UNKNOWN, "I am a teapot", status=418)
     assert (await endpoint.push()).status == 418
-    assert count(harness, NOTIFICATION_ERROR, code="other", router="other") == 1
+    assert count(endpoint.harness, NOTIFICATION_ERROR, code="other", router="other") == 1
 
 
 # ── How long they took, and users that are gone ──────────────────────────────────────────────────
 
 
-async def test_only_the_time_of_accepted_pushes_is_measured(
-    harness: Harness, endpoint: Endpoint
-) -> None:
-    await harness.known_user()
+async def test_only_the_time_of_accepted_pushes_is_measured(endpoint: Endpoint) -> None:
+    await endpoint.harness.known_user()
     for ttl in ("60", "0", "x"):
         await endpoint.push({"ttl": ttl})
     await endpoint.ask("GET", "/status")
-    *buckets, seconds = harness.metrics.shared.total(NOTIFICATION_TIME)
+    *buckets, seconds = endpoint.harness.metrics.shared.total(NOTIFICATION_TIME)
     assert sum(buckets) == 2
     assert 0 < seconds < 60
 

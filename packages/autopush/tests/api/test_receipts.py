@@ -8,14 +8,11 @@ import pytest
 
 from autopush.api.receipts import RELATION, _link
 from autopush.bridges import RouterError
-from autopush.delivery.bridge_contract import Router, RouterResponse
 from autopush.net.http_messages import Request, Response, Upgrade
 from autopush.settings.value_types import Rate
-from autopush.store import UserRecord
 from autopush.store.receipts import GRACE, MAX_MESSAGES, RETENTION, Receipts
 from autopush.telemetry.metric_table import MESSAGE_STATE, STATES
 from autopush.webpush.errors import Errno
-from autopush.webpush.notification import Notification
 from autopush.webpush.tokens import ReceiptSubscription, parse_message_id
 from keytables import Unavailable
 from support.cases import cases
@@ -23,6 +20,7 @@ from support.connection_harness import CHANNEL, ENDPOINT, NODE, OTHER, UAID, Har
 from support.endpoint_harness import AES128GCM, Endpoint, headers_of, refusal
 from support.fake_transport import FakeTransport
 from support.recorded import recorded
+from support.scripted_router import ScriptedRouter
 from support.senders import Sender
 
 ASYNC = AES128GCM | {"prefer": "respond-async"}
@@ -39,6 +37,20 @@ async def subscriber(harness: Harness) -> UserAgent:
     """A connected user agent with one channel."""
     await harness.known_user(node_id=NODE)
     return await harness.identified(UAID)
+
+
+async def delivered(harness: Harness, endpoint: Endpoint) -> tuple[UserAgent, Response, Any]:
+    """A user agent that got a message: with the answer to its sender, and as it was received."""
+    agent = await subscriber(harness)
+    answer = await endpoint.push(ASYNC, b"x")
+    (notification,) = agent.received()
+    return agent, answer, notification
+
+
+async def stored(harness: Harness, endpoint: Endpoint) -> Response:
+    """The answer to a push for a user agent that is not connected."""
+    await harness.known_user()
+    return await endpoint.push(ASYNC, b"x")
 
 
 def subscription_of(response: Response) -> str:
@@ -81,10 +93,8 @@ def ack(agent: UserAgent, notification: Any, **members: object) -> None:
 # ── asking for a receipt ────────────────────────────────────────────────────────────────────────
 
 
-async def test_a_push_that_does_not_ask_gets_no_receipt(
-    harness: Harness, endpoint: Endpoint
-) -> None:
-    await subscriber(harness)
+async def test_a_push_that_does_not_ask_gets_no_receipt(endpoint: Endpoint) -> None:
+    await subscriber(endpoint.harness)
     for headers in (AES128GCM, AES128GCM | {"prefer": "wait=5"}):
         answer = await endpoint.push(headers)
         assert answer.status == 201
@@ -120,8 +130,7 @@ async def test_a_message_passes_all_states_to_its_ack(
 
 
 async def test_a_message_that_waited_was_retrieved(harness: Harness, endpoint: Endpoint) -> None:
-    await harness.known_user()
-    answer = await endpoint.push(ASYNC, b"x")
+    answer = await stored(harness, endpoint)
     agent = await harness.hello(UAID)
     _, notification = agent.received()
     agent.ack(notification)
@@ -135,24 +144,18 @@ async def test_a_message_that_waited_was_retrieved(harness: Harness, endpoint: E
 async def test_an_ack_may_say_that_the_message_could_not_be_used(
     harness: Harness, endpoint: Endpoint, code: int
 ) -> None:
-    agent = await subscriber(harness)
-    answer = await endpoint.push(ASYNC, b"x")
-    (notification,) = agent.received()
+    agent, answer, notification = await delivered(harness, endpoint)
     ack(agent, notification, code=code)
     await harness.run_until_idle()
     (receipt,) = await receipts(endpoint, subscription_of(answer))
     assert (receipt["status"], receipt["state"], receipt["code"]) == (204, "errored", code)
 
 
-async def test_a_nack_is_reported_and_the_message_still_pending(
-    harness: Harness, endpoint: Endpoint
-) -> None:
-    agent = await subscriber(harness)
-    answer = await endpoint.push(ASYNC, b"x")
-    (notification,) = agent.received()
+async def test_a_nack_is_reported_and_the_message_still_pending(endpoint: Endpoint) -> None:
+    agent, answer, notification = await delivered(endpoint.harness, endpoint)
     assert isinstance(notification, dict)
     agent.send_json(messageType="nack", version=notification["version"], code=302)
-    await harness.run_until_idle()
+    await endpoint.harness.run_until_idle()
     (receipt,) = await receipts(endpoint, subscription_of(answer))
     assert (receipt["status"], receipt["state"], receipt["code"]) == (202, "errored", 302)
 
@@ -176,8 +179,7 @@ async def test_what_nobody_can_get_is_410_at_once(harness: Harness, endpoint: En
 
 
 async def test_a_message_is_410_when_it_has_expired(harness: Harness, endpoint: Endpoint) -> None:
-    await harness.known_user()
-    answer = await endpoint.push(ASYNC, b"x")
+    answer = await stored(harness, endpoint)
     await harness.pass_time(60 + GRACE - 1)
     assert await statuses(endpoint, subscription_of(answer)) == [202]
     await harness.pass_time(1)
@@ -194,11 +196,8 @@ async def test_a_replaced_message_is_410(harness: Harness, endpoint: Endpoint) -
     assert await statuses(endpoint, subscription_of(second)) == [202]
 
 
-async def test_a_message_that_its_sender_deletes_is_410(
-    harness: Harness, endpoint: Endpoint
-) -> None:
-    await harness.known_user()
-    answer = await endpoint.push(ASYNC, b"x")
+async def test_a_message_that_its_sender_deletes_is_410(endpoint: Endpoint) -> None:
+    answer = await stored(endpoint.harness, endpoint)
     assert (await endpoint.ask("DELETE", message_of(answer))).status == 204
     assert await statuses(endpoint, subscription_of(answer)) == [410]
     assert (await state_of(endpoint, message_of(answer)))["status"] == 410
@@ -208,8 +207,7 @@ async def test_a_message_that_its_sender_deletes_is_410(
 async def test_a_message_is_410_when_its_user_or_channel_is_gone(
     harness: Harness, endpoint: Endpoint, gone: str
 ) -> None:
-    await harness.known_user()
-    answer = await endpoint.push(ASYNC, b"x")
+    answer = await stored(harness, endpoint)
     if gone == "user":
         assert await harness.store.drop_user(await harness.record())
     else:
@@ -217,20 +215,16 @@ async def test_a_message_is_410_when_its_user_or_channel_is_gone(
     assert await statuses(endpoint, subscription_of(answer)) == [410]
 
 
-async def test_the_ack_is_known_before_its_message_is_deleted(
-    harness: Harness, endpoint: Endpoint
-) -> None:
-    agent = await subscriber(harness)
-    answer = await endpoint.push(ASYNC, b"x")
-    (notification,) = agent.received()
-    await harness.run_until_idle()
-    harness.engine.fail("update receipt", Unavailable("away"))
+async def test_the_ack_is_known_before_its_message_is_deleted(endpoint: Endpoint) -> None:
+    agent, answer, notification = await delivered(endpoint.harness, endpoint)
+    await endpoint.harness.run_until_idle()
+    endpoint.harness.engine.fail("update receipt", Unavailable("away"))
     agent.ack(notification)
-    await harness.run_until_idle()
-    assert harness.stored_versions() != []
+    await endpoint.harness.run_until_idle()
+    assert endpoint.harness.stored_versions() != []
     assert await statuses(endpoint, subscription_of(answer)) == [202]
-    await harness.pass_time(60)
-    assert harness.stored_versions() == []
+    await endpoint.harness.pass_time(60)
+    assert endpoint.harness.stored_versions() == []
     assert await statuses(endpoint, subscription_of(answer)) == [204]
 
 
@@ -246,21 +240,10 @@ async def test_a_receipt_that_cannot_be_stored_does_not_refuse_the_message(
 # ── through a bridge ────────────────────────────────────────────────────────────────────────────
 
 
-class Bridge(Router):
-    refusal: RouterError | None = None
-
-    async def route_notification(
-        self, notification: Notification, record: UserRecord
-    ) -> RouterResponse:
-        if self.refusal is not None:
-            raise self.refusal
-        return RouterResponse()
-
-
-async def bridged(harness: Harness) -> tuple[Endpoint, Bridge]:
+async def bridged(harness: Harness) -> tuple[Endpoint, ScriptedRouter]:
     """An endpoint with receipts, and the bridge of its user."""
     harness.store.receipts = await Receipts.open(harness.engine, "receipt", harness.clock)
-    bridge = Bridge()
+    bridge = ScriptedRouter()
     await harness.bridged_user("fcm", {"token": "x"})
     return Endpoint(harness, routers={"fcm": bridge}), bridge
 
@@ -281,7 +264,7 @@ async def test_what_the_provider_of_a_bridge_took_is_accepted_and_nobody_waits_f
 
 async def test_what_a_bridge_refused_has_no_receipt(harness: Harness) -> None:
     endpoint, bridge = await bridged(harness)
-    bridge.refusal = RouterError(Errno.BRIDGE_UNREACHABLE, "away", is_outage=True)
+    bridge.outcome = RouterError(Errno.BRIDGE_UNREACHABLE, "away", is_outage=True)
     answer = await endpoint.push(ASYNC, b"x")
     assert refusal(answer) == (502, 902)
     assert "link" not in headers_of(answer)
@@ -293,7 +276,7 @@ async def test_what_a_bridge_refused_has_no_receipt(harness: Harness) -> None:
 
 
 async def test_each_state_of_each_message_is_counted_without_a_receipt(harness: Harness) -> None:
-    endpoint = Endpoint(harness, store_first=False, routers={"fcm": Bridge()})
+    endpoint = Endpoint(harness, store_first=False, routers={"fcm": ScriptedRouter()})
     agent = await subscriber(harness)
     for number in range(4):
         await endpoint.push(AES128GCM, b"%d" % number)
@@ -346,13 +329,11 @@ async def test_a_sender_may_use_one_subscription_for_several_messages(
     }
 
 
-async def test_another_senders_subscription_is_not_used(
-    harness: Harness, endpoint: Endpoint
-) -> None:
-    await harness.known_user()
+async def test_another_senders_subscription_is_not_used(endpoint: Endpoint) -> None:
+    await endpoint.harness.known_user()
 
     async def push(sender: Sender, **headers: str) -> Response:
-        claims = {"aud": ENDPOINT, "exp": harness.clock() + 3600}
+        claims = {"aud": ENDPOINT, "exp": endpoint.harness.clock() + 3600}
         return await endpoint.push(ASYNC | {"authorization": sender.vapid(claims)} | headers, b"x")
 
     first = await push(SENDER)
@@ -398,11 +379,8 @@ def test_the_subscription_is_the_target_of_the_link_with_its_relation(
     assert _link(link.replace("{}", RELATION)) == target
 
 
-async def test_a_full_subscription_is_followed_by_a_new_one(
-    harness: Harness, endpoint: Endpoint
-) -> None:
-    await harness.known_user()
-    answer = await endpoint.push(ASYNC, b"x")
+async def test_a_full_subscription_is_followed_by_a_new_one(endpoint: Endpoint) -> None:
+    answer = await stored(endpoint.harness, endpoint)
     for _ in range(MAX_MESSAGES):
         answer = await endpoint.push(ASYNC | {"link": headers_of(answer)["link"]}, b"x")
     assert len(await receipts(endpoint, subscription_of(answer))) == 1
@@ -416,12 +394,10 @@ async def test_a_sender_gets_so_many_receipts_and_then_none(harness: Harness) ->
 
 
 @pytest.mark.parametrize("token", ["", "x", "foreign", "unknown", "message"])
-async def test_no_subscription_of_this_service_is_404(
-    harness: Harness, endpoint: Endpoint, token: str
-) -> None:
-    await harness.known_user()
+async def test_no_subscription_of_this_service_is_404(endpoint: Endpoint, token: str) -> None:
+    await endpoint.harness.known_user()
     if token == "unknown":
-        token = ReceiptSubscription.new(b"sender").token(harness.ring)
+        token = ReceiptSubscription.new(b"sender").token(endpoint.harness.ring)
     elif token == "message":
         token = message_of(await endpoint.push(ASYNC)).removeprefix("/m/")
     elif token == "foreign":
@@ -443,57 +419,46 @@ async def until_waiting(harness: Harness, count: int = 1) -> None:
         await asyncio.sleep(0)
 
 
-async def test_a_waiting_request_is_answered_by_the_ack(
-    harness: Harness, endpoint: Endpoint
-) -> None:
-    agent = await subscriber(harness)
-    answer = await endpoint.push(ASYNC, b"x")
-    (notification,) = agent.received()
-    await harness.run_until_idle()
+async def test_a_waiting_request_is_answered_by_the_ack(endpoint: Endpoint) -> None:
+    agent, answer, notification = await delivered(endpoint.harness, endpoint)
+    await endpoint.harness.run_until_idle()
     path = subscription_of(answer)
     waiting = asyncio.ensure_future(endpoint.ask("GET", path, {"prefer": "wait=60"}))
-    await until_waiting(harness)
+    await until_waiting(endpoint.harness)
     assert endpoint.app.in_progress == 0
     agent.ack(notification)
-    await harness.run_until_idle()
+    await endpoint.harness.run_until_idle()
     answer = await waiting
     assert [each["status"] for each in json.loads(answer.body)["receipts"]] == [204]
     known = {"prefer": "wait=0", "if-none-match": headers_of(answer)["etag"]}
     assert (await endpoint.ask("GET", path, known)).status == 304
 
 
-async def test_a_waiting_request_sees_what_another_process_writes(
-    harness: Harness, endpoint: Endpoint
-) -> None:
-    await harness.known_user()
-    answer = await endpoint.push(ASYNC, b"x")
+async def test_a_waiting_request_sees_what_another_process_writes(endpoint: Endpoint) -> None:
+    answer = await stored(endpoint.harness, endpoint)
     path, message = subscription_of(answer), message_of(answer).removeprefix("/m/")
     waiting = asyncio.ensure_future(endpoint.ask("GET", path, {"prefer": "wait=60"}))
-    await until_waiting(harness)
-    other = await Receipts.open(harness.engine, "receipt", harness.clock)
-    await other.passed(parse_message_id(harness.ring, message), "delivered", code=None)
+    await until_waiting(endpoint.harness)
+    other = await Receipts.open(endpoint.harness.engine, "receipt", endpoint.harness.clock)
+    await other.passed(parse_message_id(endpoint.harness.ring, message), "delivered", code=None)
     answer = await waiting
     assert [each["status"] for each in json.loads(answer.body)["receipts"]] == [204]
 
 
-async def test_a_wait_that_ends_answers_what_is_pending(
-    harness: Harness, endpoint: Endpoint
-) -> None:
-    await harness.known_user()
-    answer = await endpoint.push(ASYNC, b"x")
-    assert harness.store.receipts is not None
+async def test_a_wait_that_ends_answers_what_is_pending(endpoint: Endpoint) -> None:
+    answer = await stored(endpoint.harness, endpoint)
+    assert endpoint.harness.store.receipts is not None
     waiting = asyncio.ensure_future(
         endpoint.ask("GET", subscription_of(answer), {"prefer": "wait=60"})
     )
-    await until_waiting(harness)
+    await until_waiting(endpoint.harness)
     await endpoint.receipts.end_waits()
     assert [each["status"] for each in json.loads((await waiting).body)["receipts"]] == [202]
 
 
 async def test_more_requests_than_may_wait_are_429(harness: Harness, endpoint: Endpoint) -> None:
     endpoint.receipts.max_waiting = 2
-    await harness.known_user()
-    path = subscription_of(await endpoint.push(ASYNC, b"x"))
+    path = subscription_of(await stored(harness, endpoint))
     wait = {"prefer": "wait=60"}
     waiting = [asyncio.ensure_future(endpoint.ask("GET", path, wait)) for _ in range(2)]
     await until_waiting(harness, 2)
@@ -507,8 +472,7 @@ async def test_requests_that_wait_are_counted_by_address(
     harness: Harness, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("autopush.api.receipts.MAX_WAITING_OF_ADDRESS", 2)
-    await harness.known_user()
-    path = subscription_of(await endpoint.push(ASYNC, b"x"))
+    path = subscription_of(await stored(harness, endpoint))
 
     def ask(address: str) -> asyncio.Future[Any]:
         request = Request("GET", path, "", {"prefer": "wait=60"}, address)
@@ -533,8 +497,7 @@ async def test_one_address_reads_receipts_so_often(
     monkeypatch.setattr("autopush.api.receipts.READ_RATE", Rate(2, "min"))
     harness.store.receipts = await Receipts.open(harness.engine, "receipt", harness.clock)
     endpoint = Endpoint(harness)
-    await harness.known_user()
-    path = subscription_of(await endpoint.push(ASYNC, b"x"))
+    path = subscription_of(await stored(harness, endpoint))
     answers = [await endpoint.ask("GET", path) for _ in range(3)]
     assert [each.status for each in answers] == [200, 200, 429]
 
@@ -586,44 +549,39 @@ async def test_all_that_wait_for_a_subscription_share_its_reads_and_let_others_r
     await harness.run_until_idle()
 
 
-async def test_a_stream_has_each_outcome_once_and_ends_with_the_service(
-    harness: Harness, endpoint: Endpoint
-) -> None:
-    agent = await subscriber(harness)
+async def test_a_stream_has_each_outcome_once_and_ends_with_the_service(endpoint: Endpoint) -> None:
+    agent = await subscriber(endpoint.harness)
     path = subscription_of(await endpoint.push(ASYNC, b"x"))
     request = Request("GET", path, "", {"accept": "text/event-stream"}, "::1")
     stream = await endpoint.handle(request)
     assert isinstance(stream, Upgrade)
     assert ("Content-Type", "text/event-stream") in stream.headers
     assert ("Access-Control-Allow-Origin", "*") in stream.headers
-    transport = FakeTransport(harness.loop, stream.protocol_factory(""))
-    await until_waiting(harness)
+    transport = FakeTransport(endpoint.harness.loop, stream.protocol_factory(""))
+    await until_waiting(endpoint.harness)
     assert transport.written == b""
     agent.ack(*agent.received())
     while b"data: " not in transport.written:
-        await harness.run_until_idle()
+        await endpoint.harness.run_until_idle()
     await asyncio.sleep(0.05)  # several polls
     assert transport.written.count(b"data: ") == 1
     assert json.loads(transport.written.removeprefix(b"data: "))["status"] == 204
     await endpoint.receipts.end_waits()
-    await harness.run_until_idle()
+    await endpoint.harness.run_until_idle()
     assert transport.closing
 
 
-async def test_a_client_that_does_not_read_its_stream_is_disconnected(
-    harness: Harness, endpoint: Endpoint
-) -> None:
-    await harness.known_user()
-    path = subscription_of(await endpoint.push(ASYNC, b"x"))
+async def test_a_client_that_does_not_read_its_stream_is_disconnected(endpoint: Endpoint) -> None:
+    path = subscription_of(await stored(endpoint.harness, endpoint))
     stream = await endpoint.handle(Request("GET", path, "", {"accept": "text/event-stream"}, "::1"))
     assert isinstance(stream, Upgrade)
     protocol = stream.protocol_factory("")
-    transport = FakeTransport(harness.loop, protocol)
-    await until_waiting(harness)
+    transport = FakeTransport(endpoint.harness.loop, protocol)
+    await until_waiting(endpoint.harness)
     protocol.pause_writing()
     assert transport.lost or transport.closing
-    while harness.store.receipts is not None and harness.store.receipts.waiting:
-        await harness.run_until_idle()
+    while endpoint.harness.store.receipts is not None and endpoint.harness.store.receipts.waiting:
+        await endpoint.harness.run_until_idle()
 
 
 # ── the state of a message without a receipt ────────────────────────────────────────────────────

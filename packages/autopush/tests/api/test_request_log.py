@@ -19,6 +19,7 @@ from autopush.webpush.errors import Errno, PushError
 from autopush.webpush.tokens import EndpointTokens
 from keytables import Throttled, Unavailable
 from support.cases import cases
+from support.clocks import ManualClock
 from support.connection_harness import CHANNEL, ENDPOINT, ERRORS, UAID, Harness
 from support.endpoint_harness import AES128GCM, Endpoint, headers_of
 from support.log_lines import LogFile
@@ -308,17 +309,10 @@ async def test_a_request_that_fails_unexpectedly_is_500_with_the_id_of_its_trace
 # ── how many lines there are ──────────────────────────────────────────────────────────────────────
 
 
-class Stopwatch:
-    now = 5.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 async def test_lines_of_one_errno_are_bounded_each_second_and_the_rest_is_counted(
     harness: Harness, lines: LogFile
 ) -> None:
-    watch = Stopwatch()
+    watch = ManualClock()
     tokens = EndpointTokens(harness.ring, ENDPOINT)
     requests = RequestLog(
         tokens, ErrorResponses(ERRORS), harness.store.uaid_hash, harness.metrics, monotonic=watch
@@ -347,7 +341,7 @@ async def test_lines_of_one_unexpected_error_are_bounded_too(
         ErrorResponses(ERRORS),
         harness.store.uaid_hash,
         harness.metrics,
-        monotonic=Stopwatch(),
+        monotonic=ManualClock(),
     )
     request = Request("GET", "/", "", {}, "::1")
     for _ in range(100):

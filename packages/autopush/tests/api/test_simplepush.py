@@ -59,19 +59,15 @@ async def test_of_several_errors_the_first_in_the_documented_order_is_reported(
     assert harness.stored_updates() == {CHANNEL: 3}
 
 
-async def test_a_token_with_a_key_is_none_of_simplepush(
-    harness: Harness, endpoint: Endpoint
-) -> None:
-    await known_user(harness)
+async def test_a_token_with_a_key_is_none_of_simplepush(endpoint: Endpoint) -> None:
+    await known_user(endpoint.harness)
     where = endpoint.path(key=b"key").replace("/wpush/", "/spush/")
     assert refusal(await put(endpoint, where=where)) == (400, 102)
 
 
 @pytest.mark.parametrize("version", ["v1/", "v2/", ""])
-async def test_the_version_in_the_path_says_nothing(
-    harness: Harness, endpoint: Endpoint, version: str
-) -> None:
-    await known_user(harness)
+async def test_the_version_in_the_path_says_nothing(endpoint: Endpoint, version: str) -> None:
+    await known_user(endpoint.harness)
     where = path(endpoint).replace("v1/", version)
     assert (await put(endpoint, where=where)).status == 202
 

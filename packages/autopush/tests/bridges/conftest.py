@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from support import gcm_server
 from support.certificates import self_signed
 from support.event_loops import collect_what_is_left
 from support.scripted_provider import ScriptedProvider
@@ -32,5 +33,5 @@ def token(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module")
 def google() -> Iterator[ScriptedProvider]:
     """Google's servers of GCM and of FCM's legacy API."""
-    with ScriptedProvider("gcm_server") as process:
-        yield process
+    with ScriptedProvider(gcm_server.judge) as provider:
+        yield provider

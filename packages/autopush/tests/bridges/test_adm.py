@@ -9,19 +9,13 @@ from autopush.bridges import adm
 from autopush.bridges.adm import AdmRouter, Profile
 from autopush.delivery.bridge_contract import RouterError
 from autopush.settings import Settings, StartupError
+from support import adm_server
 from support.adm_server import refusal, secret_of
 from support.bridged_device import BridgedDevice
 from support.clocks import ManualClock
 from support.connection_harness import CHANNEL, UAID
 from support.endpoint_harness import headers_of
-from support.scripted_provider import (
-    HTML,
-    REDIRECT,
-    SILENCE,
-    TOO_LONG,
-    Answer,
-    ScriptedProvider,
-)
+from support.scripted_provider import HTML, REDIRECT, SILENCE, TOO_LONG, Answer, ScriptedProvider
 
 PROFILE = "firefox"
 TOKEN_START = "amzn1.adm-registration.v3."
@@ -30,8 +24,8 @@ TOKEN = TOKEN_START + "A/b+" * 64
 
 @pytest.fixture(scope="module")
 def amazon() -> Iterator[ScriptedProvider]:
-    with ScriptedProvider("adm_server") as process:
-        yield process
+    with ScriptedProvider(adm_server.judge) as provider:
+        yield provider
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The bridge to Apple, against a fake of its service in a process of its own.
+"""The bridge to Apple, against a fake of its service.
 
 The numbers of rows are those of the table of behaviours that the bridge has to show.
 """
@@ -15,7 +15,6 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
-    NoEncryption,
     PrivateFormat,
     PublicFormat,
 )
@@ -34,7 +33,7 @@ from autopush.settings import StartupError
 from keytables import Value
 from support.apns_server import ApnsServer
 from support.cases import cases
-from support.certificates import self_signed
+from support.certificates import private_pem, self_signed
 from support.clocks import ManualClock
 from support.connection_harness import CHANNEL, UAID, Harness
 from support.endpoint_harness import Endpoint, headers_of, refusal
@@ -70,21 +69,21 @@ def client(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def process(folder: Path, p8: ec.EllipticCurvePrivateKey, client: Path) -> Iterator[ApnsServer]:
+def shared(folder: Path, p8: ec.EllipticCurvePrivateKey, client: Path) -> Iterator[ApnsServer]:
     certificate = self_signed(folder / "server.pem")
     public = p8.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     keys = {KEY_ID: (TEAM, public.decode())}
-    with ApnsServer(folder, certificate, client_ca=client, token_keys=keys) as server:
+    with ApnsServer(certificate, client_ca=client, token_keys=keys) as server:
         yield server
 
 
 @pytest.fixture
-def server(process: ApnsServer, monkeypatch: pytest.MonkeyPatch) -> ApnsServer:
-    """The process, as it is at its start."""
-    monkeypatch.setenv("SSL_CERT_FILE", str(process.certificate))
-    process.reset()
-    process.change(now=ManualClock().now)
-    return process
+def server(shared: ApnsServer, monkeypatch: pytest.MonkeyPatch) -> ApnsServer:
+    """As it is at its start."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(shared.certificate))
+    shared.reset()
+    shared.now = ManualClock().now
+    return shared
 
 
 class Bridge:
@@ -118,16 +117,12 @@ class Bridge:
 
 def token_credentials(server: ApnsServer, key: ec.EllipticCurvePrivateKey) -> dict[str, object]:
     return {
-        "key": pem(key),
+        "key": private_pem(key).decode(),
         "key_id": KEY_ID,
         "team_id": TEAM,
         "endpoint": server.url,
         "topic": "org.example.app",
     }
-
-
-def pem(key: ec.EllipticCurvePrivateKey) -> str:
-    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
 
 
 def make_router(members: Mapping[str, object], clock: ManualClock) -> ApnsRouter:
@@ -138,7 +133,7 @@ def make_router(members: Mapping[str, object], clock: ManualClock) -> ApnsRouter
 async def bridge(
     harness: Harness, server: ApnsServer, p8: ec.EllipticCurvePrivateKey
 ) -> AsyncIterator[Bridge]:
-    server.change(now=harness.clock.now)
+    server.now = harness.clock.now
     router = make_router(token_credentials(server, p8), harness.clock)
     bridge = Bridge(harness, server, router)
     await bridge.register()
@@ -187,7 +182,7 @@ async def test_a_message_without_a_body_has_the_default_aps_too(bridge: Bridge) 
 
 async def test_headers_are_those_that_apple_wants(bridge: Bridge) -> None:
     bridge.harness.clock.now = now = 1_800_000_123.7
-    bridge.server.change(now=now)
+    bridge.server.now = now
     assert await bridge.push({"ttl": "60", "content-encoding": "aes128gcm"}) == 201
     assert bridge.sent["path"] == f"/3/device/{DEVICE}"
     headers = bridge.sent["headers"]
@@ -422,7 +417,8 @@ async def test_a_push_survives_a_connection_that_ends_and_has_the_same_ids(bridg
 async def test_all_connections_at_their_limit_is_503(
     harness: Harness, server: ApnsServer, p8: ec.EllipticCurvePrivateKey
 ) -> None:
-    server.change(max_streams=1, now=harness.clock.now)
+    server.set_max_streams(1)
+    server.now = harness.clock.now
     members = {**token_credentials(server, p8), "max_connections": 1}
     bridge = Bridge(harness, server, make_router(members, harness.clock))
     await bridge.register()
@@ -446,7 +442,7 @@ def authorizations(server: ApnsServer) -> list[str]:
 
 async def pass_time(bridge: Bridge, seconds: float) -> None:
     bridge.harness.clock.now += seconds
-    bridge.server.change(now=bridge.harness.clock.now)
+    bridge.server.now = bridge.harness.clock.now
 
 
 async def test_a_provider_token_is_used_for_40_minutes(bridge: Bridge) -> None:
@@ -562,7 +558,7 @@ def test_a_key_file_is_read_as_openssl_and_apple_write_it(
     )
     read({"cert": str(cert), "key": str(key)})
     file = tmp_path / "AuthKey.p8"
-    file.write_text(pem(p8))
+    file.write_text(private_pem(p8).decode())
     read({"key": str(file), "key_id": KEY_ID, "team_id": TEAM})
 
 
@@ -605,8 +601,8 @@ async def test_bad_configuration_stops_the_start_and_names_channel_and_member(
 ) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     files = {
-        "OTHER": pem(key).encode(),
-        "P384": pem(ec.generate_private_key(ec.SECP384R1())).encode(),
+        "OTHER": private_pem(key),
+        "P384": private_pem(ec.generate_private_key(ec.SECP384R1())),
         "GARBAGE": SECRET.encode(),
         "ENCRYPTED": key.private_bytes(
             Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"password")

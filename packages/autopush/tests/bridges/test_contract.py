@@ -19,6 +19,7 @@ from autopush.delivery.bridge_contract import RouterError
 from autopush.settings import Settings
 from autopush.telemetry import logs
 from keytables import Value
+from support import adm_server, gcm_server
 from support.adm_server import refusal as adm_refusal
 from support.adm_server import secret_of
 from support.apns_server import ApnsServer
@@ -27,7 +28,7 @@ from support.certificates import self_signed
 from support.clocks import ManualClock
 from support.connection_harness import CHANNEL, ENDPOINT, UAID
 from support.endpoint_harness import headers_of
-from support.fcm_server import FakeGoogleProcess, fake_google
+from support.fcm_server import FakeGoogle
 from support.gcm_server import result
 from support.scripted_provider import HALF, HTML, NOTHING, SILENCE, Answer, ScriptedProvider
 from support.sockets import unused_port
@@ -113,10 +114,10 @@ def bridges(folder: Path) -> Iterator[Mapping[str, Bridge]]:
     client = self_signed(folder / "client.pem", "client.example")
     (folder / "google").mkdir()
     with (
-        ScriptedProvider("gcm_server") as gcm,
-        ScriptedProvider("adm_server") as amazon,
-        fake_google(folder / "google") as google,
-        ApnsServer(folder, apple_certificate, client_ca=client) as apple,
+        ScriptedProvider(gcm_server.judge) as gcm,
+        ScriptedProvider(adm_server.judge) as amazon,
+        FakeGoogle(folder / "google") as google,
+        ApnsServer(apple_certificate, client_ca=client) as apple,
     ):
         trusted = google.certificate.read_bytes() + apple_certificate.read_bytes()
         (folder / "trusted.pem").write_bytes(trusted)
@@ -214,7 +215,7 @@ def adm_bridge(provider: ScriptedProvider) -> Bridge:
     )
 
 
-def fcm_bridge(google: FakeGoogleProcess) -> Bridge:
+def fcm_bridge(google: FakeGoogle) -> Bridge:
     def sent(token: str) -> list[Sent]:
         messages = [each["message"] for each in google.sent()]
         return [
@@ -231,7 +232,7 @@ def fcm_bridge(google: FakeGoogleProcess) -> Bridge:
         google.url,
         lambda url: Settings(fcm_creds=creds, fcm_endpoint=url),
         {"app_id": "app-1"},
-        lambda token, names: google.ask(do="script", target=token, answers=names),
+        lambda token, names: google.script(token, *names),
         sent,
         {
             "gone": ["UNREGISTERED"],

@@ -19,7 +19,7 @@ from autopush.webpush.notification import Notification
 from keytables import Value
 from support.clocks import ManualClock
 from support.connection_harness import CHANNEL, UAID
-from support.fcm_server import TOKEN_ENDPOINT, FakeGoogleProcess, fake_google
+from support.fcm_server import TOKEN_ENDPOINT, FakeGoogle
 
 DEVICE = "device-token-1"
 AESGCM = {"encoding": "aesgcm", "encryption": "salt=c2FsdA", "crypto_key": "dh=ZGg"}
@@ -27,28 +27,28 @@ BODY = base64.urlsafe_b64encode(b"encrypted \xfb\xff").rstrip(b"=").decode()
 
 
 @pytest.fixture(scope="module")
-def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeGoogleProcess]:
-    with fake_google(tmp_path_factory.mktemp("google")) as google:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeGoogle]:
+    with FakeGoogle(tmp_path_factory.mktemp("google")) as google:
         yield google
 
 
 @pytest.fixture(scope="module")
-def keys(process: FakeGoogleProcess) -> dict[str, dict[str, Any]]:
+def keys(shared: FakeGoogle) -> dict[str, dict[str, Any]]:
     """Of two applications."""
-    return {app_id: process.add_account(f"{app_id}-project") for app_id in ("app-1", "app-2")}
+    return {app_id: shared.add_account(f"{app_id}-project") for app_id in ("app-1", "app-2")}
 
 
 @pytest.fixture
-def google(process: FakeGoogleProcess, monkeypatch: pytest.MonkeyPatch) -> FakeGoogleProcess:
-    """The process, as it is at its start."""
-    monkeypatch.setenv("SSL_CERT_FILE", str(process.certificate))
-    process.ask(do="script", target=TOKEN_ENDPOINT, answers=[])
-    process.requests()
-    return process
+def google(shared: FakeGoogle, monkeypatch: pytest.MonkeyPatch) -> FakeGoogle:
+    """As it is at its start."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(shared.certificate))
+    shared.script(TOKEN_ENDPOINT)
+    shared.requests()
+    return shared
 
 
 @pytest.fixture
-def settings(google: FakeGoogleProcess, keys: dict[str, dict[str, Any]]) -> Settings:
+def settings(google: FakeGoogle, keys: dict[str, dict[str, Any]]) -> Settings:
     creds = {
         app_id: {"projectid": f"{app_id}-project", "auth": key} for app_id, key in keys.items()
     }
@@ -123,7 +123,7 @@ def sender(make_router: MakeRouter, settings: Settings) -> Sender:
 
 
 async def test_credentials_are_tried_with_a_token_and_nothing_is_sent(
-    google: FakeGoogleProcess, sender: Sender
+    google: FakeGoogle, sender: Sender
 ) -> None:
     assert await sender.router.try_credentials() == ("app-1", "app-2")
     assert {request["path"] for request in google.requests()} == {TOKEN_ENDPOINT}
@@ -133,7 +133,7 @@ async def test_credentials_are_tried_with_a_token_and_nothing_is_sent(
 
 
 async def test_an_aesgcm_push_carries_channel_encoding_keys_and_body(
-    google: FakeGoogleProcess, sender: Sender
+    google: FakeGoogle, sender: Sender
 ) -> None:
     response = await sender.push(headers=AESGCM)
     assert (response.status_code, response.headers) == (201, (("TTL", "600"),))
@@ -159,7 +159,7 @@ async def test_an_aesgcm_push_carries_channel_encoding_keys_and_body(
     ],
 )
 async def test_the_priority_follows_from_the_urgency(
-    google: FakeGoogleProcess,
+    google: FakeGoogle,
     make_router: MakeRouter,
     settings: Settings,
     urgency: str,
@@ -173,7 +173,7 @@ async def test_the_priority_follows_from_the_urgency(
 
 @pytest.mark.parametrize("ttl", [0, 30])
 async def test_the_shortest_ttl_may_be_changed(
-    google: FakeGoogleProcess, make_router: MakeRouter, settings: Settings, ttl: int
+    google: FakeGoogle, make_router: MakeRouter, settings: Settings, ttl: int
 ) -> None:
     response = await Sender(make_router(replace(settings, fcm_ttl=ttl))).push(ttl=0)
     [sent] = google.sent()
@@ -181,9 +181,7 @@ async def test_the_shortest_ttl_may_be_changed(
     assert response.headers == (("TTL", str(ttl)),)
 
 
-async def test_the_size_is_checked_on_the_whole_data(
-    google: FakeGoogleProcess, sender: Sender
-) -> None:
+async def test_the_size_is_checked_on_the_whole_data(google: FakeGoogle, sender: Sender) -> None:
     around = len(json.dumps({"chid": CHANNEL, "body": "", **con(AESGCM)}, separators=(",", ":")))
     await sender.push(data="A" * (4096 - around), headers=AESGCM)
     error = await sender.refusal(data="A" * (4097 - around), headers=AESGCM)
@@ -203,7 +201,7 @@ def con(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 async def test_a_dry_run_has_messages_checked_only(
-    google: FakeGoogleProcess, make_router: MakeRouter, settings: Settings
+    google: FakeGoogle, make_router: MakeRouter, settings: Settings
 ) -> None:
     await Sender(make_router(replace(settings, fcm_dryrun=True))).push()
     [sent] = google.sent()
@@ -211,7 +209,7 @@ async def test_a_dry_run_has_messages_checked_only(
 
 
 async def test_each_application_sends_with_its_own_account_to_its_own_project(
-    google: FakeGoogleProcess, sender: Sender, keys: dict[str, dict[str, Any]]
+    google: FakeGoogle, sender: Sender, keys: dict[str, dict[str, Any]]
 ) -> None:
     await sender.push(app_id="app-1")
     await sender.push(app_id="app-2")
@@ -225,7 +223,7 @@ async def test_each_application_sends_with_its_own_account_to_its_own_project(
 
 
 async def test_many_pushes_at_once_share_one_access_token_and_one_http2_connection(
-    google: FakeGoogleProcess, sender: Sender
+    google: FakeGoogle, sender: Sender
 ) -> None:
     await sender.push()
     responses = await asyncio.gather(*(sender.push(f"device-{n:04}") for n in range(90)))
@@ -242,7 +240,7 @@ async def test_many_pushes_at_once_share_one_access_token_and_one_http2_connecti
 
 
 async def test_the_application_of_a_record_of_1_33_is_its_sender_id(
-    google: FakeGoogleProcess, sender: Sender
+    google: FakeGoogle, sender: Sender
 ) -> None:
     old: dict[str, Value] = {"token": DEVICE, "creds": {"senderID": "app-2", "auth": "x"}}
     assert sender.router.application(old) == "app-2"
@@ -264,7 +262,7 @@ async def test_the_application_of_a_record_of_1_33_is_its_sender_id(
     ],
 )
 async def test_an_application_that_is_not_configured_leaves_the_user_alone(
-    google: FakeGoogleProcess, sender: Sender, router_data: dict[str, Value]
+    google: FakeGoogle, sender: Sender, router_data: dict[str, Value]
 ) -> None:
     notification = Notification(uaid=UAID, channel_id=CHANNEL, version="v")
     with pytest.raises(RouterError) as caught:
@@ -296,7 +294,7 @@ OUTAGES = {
 
 @pytest.mark.parametrize("answer", [*GONE, *REFUSED, *OUTAGES])
 async def test_each_answer_has_its_outcome_and_only_an_unknown_device_drops_its_user(
-    google: FakeGoogleProcess, sender: Sender, answer: str
+    google: FakeGoogle, sender: Sender, answer: str
 ) -> None:
     error = await sender.refusal(f"{answer}.device")
     assert len(google.requests(":send")) == 1
@@ -321,9 +319,9 @@ async def test_an_overloaded_fcm_says_when_to_try_again(
 
 @pytest.mark.parametrize("answer", ["REFUSED", "GONE_AWAY"])
 async def test_a_push_that_was_certainly_not_processed_is_sent_again_once(
-    google: FakeGoogleProcess, sender: Sender, answer: str
+    google: FakeGoogle, sender: Sender, answer: str
 ) -> None:
-    google.ask(do="script", target=DEVICE, answers=[answer, "", answer, answer])
+    google.script(DEVICE, answer, "", answer, answer)
     assert (await sender.push()).status_code == 201
     error = await sender.refusal()
     assert (error.status, error.errno) == (502, 902)
@@ -334,10 +332,10 @@ async def test_a_push_that_was_certainly_not_processed_is_sent_again_once(
 
 
 async def test_an_access_token_that_was_revoked_is_replaced_and_the_push_delivered(
-    google: FakeGoogleProcess, sender: Sender
+    google: FakeGoogle, sender: Sender
 ) -> None:
     await sender.push()
-    google.ask(do="revoke")
+    google.revoke()
     assert (await sender.push()).status_code == 201
     requests = google.requests()
     assert [each["path"].rpartition("/")[2] for each in requests] == [
@@ -350,7 +348,7 @@ async def test_an_access_token_that_was_revoked_is_replaced_and_the_push_deliver
 
 
 async def test_a_push_whose_new_access_token_is_refused_too_fails(
-    google: FakeGoogleProcess, sender: Sender
+    google: FakeGoogle, sender: Sender
 ) -> None:
     error = await sender.refusal("UNAUTHENTICATED.device")
     assert (error.status, error.errno, error.is_outage) == (502, 901, True)
@@ -358,7 +356,7 @@ async def test_a_push_whose_new_access_token_is_refused_too_fails(
 
 
 async def test_credentials_of_another_provider_that_fail_cost_no_new_access_token(
-    google: FakeGoogleProcess, sender: Sender
+    google: FakeGoogle, sender: Sender
 ) -> None:
     await sender.refusal("THIRD_PARTY_AUTH_ERROR.device")
     assert len(google.requests()) == 2
@@ -377,7 +375,7 @@ async def test_an_account_of_another_project_is_refused(
 
 @pytest.mark.parametrize("names", [("projectid", "auth"), ("project_id", "credential")])
 async def test_credentials_may_be_named_as_by_the_original_and_by_its_successor(
-    google: FakeGoogleProcess,
+    google: FakeGoogle,
     make_router: MakeRouter,
     settings: Settings,
     keys: dict[str, dict[str, Any]],
@@ -389,10 +387,7 @@ async def test_credentials_may_be_named_as_by_the_original_and_by_its_successor(
 
 
 async def test_the_project_is_that_of_the_key_where_none_is_named(
-    google: FakeGoogleProcess,
-    make_router: MakeRouter,
-    settings: Settings,
-    keys: dict[str, dict[str, Any]],
+    google: FakeGoogle, make_router: MakeRouter, settings: Settings, keys: dict[str, dict[str, Any]]
 ) -> None:
     creds = {"app-1": {"auth": keys["app-1"]}}
     await Sender(make_router(replace(settings, fcm_creds=creds))).push()

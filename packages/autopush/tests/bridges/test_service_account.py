@@ -1,4 +1,4 @@
-"""Access tokens of a service account, from a fake of Google in a process of its own."""
+"""Access tokens of a service account, from a fake of Google."""
 
 import json
 import time
@@ -16,38 +16,37 @@ from autopush.bridges.provider import Provider
 from autopush.delivery.bridge_contract import RouterError
 from support.cases import cases
 from support.clocks import ManualClock
-from support.fcm_server import SCOPE, TOKEN_ENDPOINT, FakeGoogleProcess, fake_google
+from support.event_loops import until
+from support.fcm_server import SCOPE, TOKEN_ENDPOINT, FakeGoogle
 
 HOUR = 3600
 EC_KEY = (
     ec.generate_private_key(ec.SECP256R1())
     .private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     .decode()
 )
 
 
 @pytest.fixture(scope="module")
-def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeGoogleProcess]:
-    with fake_google(tmp_path_factory.mktemp("google")) as google:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeGoogle]:
+    with FakeGoogle(tmp_path_factory.mktemp("google")) as google:
         yield google
 
 
 @pytest.fixture(scope="module")
-def key(process: FakeGoogleProcess) -> dict[str, Any]:
-    return process.add_account("project-1")
+def key(shared: FakeGoogle) -> dict[str, Any]:
+    return shared.add_account("project-1")
 
 
 @pytest.fixture
-def google(process: FakeGoogleProcess, monkeypatch: pytest.MonkeyPatch) -> FakeGoogleProcess:
-    """The process, as it is at its start."""
-    monkeypatch.setenv("SSL_CERT_FILE", str(process.certificate))
-    process.ask(do="script", target=TOKEN_ENDPOINT, answers=[])
-    process.requests()
-    return process
+def google(shared: FakeGoogle, monkeypatch: pytest.MonkeyPatch) -> FakeGoogle:
+    """As it is at its start."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(shared.certificate))
+    shared.script(TOKEN_ENDPOINT)
+    shared.requests()
+    return shared
 
 
 @pytest.fixture
@@ -57,7 +56,7 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 async def tokens(
-    google: FakeGoogleProcess, key: dict[str, Any], clock: ManualClock
+    google: FakeGoogle, key: dict[str, Any], clock: ManualClock
 ) -> AsyncIterator[TokenCache]:
     """Those of the account whose key it is."""
     provider = Provider(timeout=10)
@@ -68,15 +67,11 @@ async def tokens(
     await provider.close()
 
 
-def script(google: FakeGoogleProcess, *answers: str) -> None:
-    google.ask(do="script", target=TOKEN_ENDPOINT, answers=list(answers))
-
-
 # ── Fetching ──────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_an_assertion_is_signed_for_the_token_endpoint_and_valid_for_an_hour(
-    google: FakeGoogleProcess, tokens: TokenCache, key: dict[str, Any], clock: ManualClock
+    google: FakeGoogle, tokens: TokenCache, key: dict[str, Any], clock: ManualClock
 ) -> None:
     assert (await tokens.get()).startswith("ya29.")
     [request] = google.requests(TOKEN_ENDPOINT)
@@ -90,8 +85,8 @@ async def test_an_assertion_is_signed_for_the_token_endpoint_and_valid_for_an_ho
     }
 
 
-async def test_a_lifetime_may_be_a_text(google: FakeGoogleProcess, tokens: TokenCache) -> None:
-    script(google, "TOKEN_OF_TEN_MINUTES")
+async def test_a_lifetime_may_be_a_text(google: FakeGoogle, tokens: TokenCache) -> None:
+    google.script(TOKEN_ENDPOINT, "TOKEN_OF_TEN_MINUTES")
     assert await tokens.get() == "ya29.ten"
 
 
@@ -120,9 +115,9 @@ async def test_a_lifetime_may_be_a_text(google: FakeGoogleProcess, tokens: Token
     ],
 )
 async def test_what_the_token_endpoint_answers_decides_the_error(
-    google: FakeGoogleProcess, tokens: TokenCache, answer: str, status: int, errno: int
+    google: FakeGoogle, tokens: TokenCache, answer: str, status: int, errno: int
 ) -> None:
-    script(google, answer)
+    google.script(TOKEN_ENDPOINT, answer)
     with pytest.raises(RouterError) as caught:
         await tokens.get()
     assert (caught.value.status, caught.value.errno) == (status, errno)
@@ -133,27 +128,28 @@ async def test_what_the_token_endpoint_answers_decides_the_error(
 
 @pytest.mark.parametrize("answer", ["NOTHING", "HALF", "RESET", "GARBAGE"])
 async def test_a_token_is_asked_for_again_once_when_the_connection_ends(
-    google: FakeGoogleProcess, tokens: TokenCache, answer: str
+    google: FakeGoogle, tokens: TokenCache, answer: str
 ) -> None:
-    script(google, answer, answer)
+    google.script(TOKEN_ENDPOINT, answer, answer)
     with pytest.raises(RouterError) as caught:
         await tokens.get()
     assert (caught.value.status, caught.value.errno) == (502, 902)
-    script(google, answer)
+    google.script(TOKEN_ENDPOINT, answer)
     assert await tokens.get()
 
 
 @pytest.mark.parametrize("answer", ["SILENT", "STALLED"])
 async def test_a_token_endpoint_that_takes_too_long_is_a_timeout(
-    google: FakeGoogleProcess, key: dict[str, Any], clock: ManualClock, answer: str
+    google: FakeGoogle, key: dict[str, Any], clock: ManualClock, answer: str
 ) -> None:
     provider = Provider(timeout=0.2)
     account = ServiceAccount(key, SCOPE, provider, clock)
-    script(google, answer)
+    google.script(TOKEN_ENDPOINT, answer)
     with pytest.raises(RouterError) as caught:
         await account.fetch()
     assert (caught.value.status, caught.value.errno) == (502, 903)
     await provider.close()
+    await until(lambda: not google.open)  # it takes both sides to end TLS
 
 
 # ── The key ───────────────────────────────────────────────────────────────────────────────────────
@@ -178,10 +174,7 @@ def test_a_key_is_a_file_or_json_or_an_object(tmp_path: Path) -> None:
         ("{folder}/list.json", "its key {folder}/list.json is not a JSON object"),
         ("{folder}/words.json", "its key {folder}/words.json is not JSON"),
         ("{folder}", "its key file {folder} cannot be read: Is a directory"),
-        (
-            "/no such.json",
-            "its key file /no such.json cannot be read: No such file or directory",
-        ),
+        ("/no such.json", "its key file /no such.json cannot be read: No such file or directory"),
     ],
 )
 def test_a_key_that_cannot_be_read_is_described_without_what_was_given(

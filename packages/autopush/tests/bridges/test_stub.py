@@ -59,12 +59,7 @@ async def test_it_keeps_a_limited_number_of_messages() -> None:
 
 @pytest.mark.parametrize(
     ("token", "status", "errno"),
-    [
-        ("gone-1", 410, 106),
-        ("busy-1", 503, 201),
-        ("outage-1", 502, 902),
-        ("critical-1", 410, 105),
-    ],
+    [("gone-1", 410, 106), ("busy-1", 503, 201), ("outage-1", 502, 902), ("critical-1", 410, 105)],
 )
 async def test_the_beginning_of_a_token_says_how_a_message_is_refused(
     token: str, status: int, errno: int

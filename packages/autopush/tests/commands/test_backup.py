@@ -26,6 +26,7 @@ from autopush.webpush.tokens import new_key
 from keytables.sqlite import copies
 from support.damaged_store import damage_log, damage_table, leave_unclosed
 from support.data_store import DataStore, Run, uaid
+from support.tools import run_captured
 
 MADE = re.compile(
     r"wrote (?P<backup>\S+): store [\d.]+ MB, auth_key and crypto_key; checked; [\d.]+ s\n"
@@ -455,12 +456,9 @@ def on_a_full_disk(*words: str | Path) -> "subprocess.CompletedProcess[str]":
     """Run the command where no file can grow beyond 40 kB. It must not cache bytecode: Python would
     leave files of that length, which no later process can read.
     """
-    return subprocess.run(
+    return run_captured(
         [sys.executable, "-B", Path(sysconfig.get_path("scripts"), "autopush"), *words],
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000)),
-        capture_output=True,
-        text=True,
-        check=False,
     )
 
 

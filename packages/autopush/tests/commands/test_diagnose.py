@@ -11,14 +11,7 @@ from msgspec.structs import replace
 
 from autopush import cli
 from autopush.delivery.calls import Outcome
-from autopush.delivery.diagnosis import (
-    Arrival,
-    EndpointUrl,
-    Facts,
-    Rule,
-    judge,
-    parse_endpoint_url,
-)
+from autopush.delivery.diagnosis import Arrival, EndpointUrl, Facts, Rule, judge, parse_endpoint_url
 from autopush.keys import save_keys, service_keys
 from autopush.store.inspection import PendingMessages, UserInspection, UserTable
 from autopush.store.tables import message_table, router_table, storage_table

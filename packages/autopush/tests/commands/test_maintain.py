@@ -237,10 +237,7 @@ def test_a_list_is_read_from_standard_input_too(
 def test_a_dry_run_counts_and_deletes_nothing(store: DataStore, run: Run, tmp_path: Path) -> None:
     store.add_users(range(3))
     name = listed(tmp_path / "list", uaid(1), uaid(9))
-    assert run("delete-uaids", name, "--dry-run")[:2] == (
-        0,
-        "would drop 1 of 2; 1 had no record\n",
-    )
+    assert run("delete-uaids", name, "--dry-run")[:2] == (0, "would drop 1 of 2; 1 had no record\n")
     assert len(store.users()) == 3
 
 

@@ -1,14 +1,11 @@
 """`autopush send`: a push from the shell, to this service and to others."""
 
 import asyncio
-import http.server
 import json
 import os
 import socket
 import ssl
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 
 import http_ece
@@ -19,7 +16,6 @@ from cryptography.hazmat.primitives.serialization import (
     Encoding,
     NoEncryption,
     PrivateFormat,
-    PublicFormat,
 )
 
 from autopush.commands import send as send_module
@@ -29,8 +25,10 @@ from autopush.settings import StartupError
 from autopush.webpush import jwt
 from autopush.webpush.errors import ERRORS
 from autopush.webpush.syntax import decode_base64url, encode_base64url
-from support.certificates import tls_pair
+from support.certificates import private_pem, tls_pair
 from support.data_store import DataStore, Run
+from support.provider_server import ProviderExchange, ProviderServer
+from support.senders import public_point
 from support.service import service
 from support.sockets import unused_port
 
@@ -43,10 +41,7 @@ class Subscriber:
 
     def __init__(self) -> None:
         self._private = ec.generate_private_key(ec.SECP256R1())
-        point = self._private.public_key().public_bytes(
-            Encoding.X962, PublicFormat.UncompressedPoint
-        )
-        self.p256dh = encode_base64url(point)
+        self.p256dh = encode_base64url(public_point(self._private))
         self.change_secret(os.urandom(16))
 
     def change_secret(self, secret: bytes) -> None:
@@ -69,11 +64,8 @@ class VapidKey:
 
     def __init__(self, path: Path) -> None:
         self.private = ec.generate_private_key(ec.SECP256R1())
-        point = self.private.public_key().public_bytes(
-            Encoding.X962, PublicFormat.UncompressedPoint
-        )
-        self.text = encode_base64url(point)
-        path.write_bytes(self.private.private_bytes(*PEM))
+        self.text = encode_base64url(public_point(self.private))
+        path.write_bytes(private_pem(self.private))
         self.file = str(path)
 
 
@@ -87,48 +79,25 @@ def vapid(tmp_path: Path) -> VapidKey:
     return VapidKey(tmp_path / "vapid.pem")
 
 
-class PushService:
-    """Another push service, which notes one request and answers as it is told."""
+class PushService(ProviderServer):
+    """Another push service, which notes each request and answers as it is told."""
 
     def __init__(
-        self, status: int, body: bytes, headers: dict[str, str], tls: ssl.SSLContext | None
+        self,
+        status: int = 201,
+        body: bytes = b"",
+        tls: ssl.SSLContext | None = None,
+        **headers: str,
     ) -> None:
-        self.requests: list[tuple[str, dict[str, str], bytes]] = []
-        noted = self.requests
+        super().__init__(tls)
+        self._answer = status, body, headers
+        self.requests: list[tuple[str, Mapping[str, str], bytes]] = []
+        """Paths, headers by their names in lower case, bodies."""
 
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                length = int(self.headers.get("Content-Length") or 0)
-                noted.append((self.path, dict(self.headers), self.rfile.read(length)))
-                self.send_response(status)
-                for name, value in {**headers, "Content-Length": str(len(body))}.items():
-                    self.send_header(name, value)
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-                pass
-
-        self.server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
-        if tls is not None:
-            self.server.socket = tls.wrap_socket(self.server.socket, server_side=True)
-        scheme = "http" if tls is None else "https"
-        self.origin = f"{scheme}://127.0.0.1:{self.server.server_port}"
-
-
-@contextmanager
-def push_service(
-    status: int = 201, body: bytes = b"", tls: ssl.SSLContext | None = None, **headers: str
-) -> Iterator[PushService]:
-    running = PushService(status, body, headers, tls)
-    thread = threading.Thread(target=running.server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
-        yield running
-    finally:
-        running.server.shutdown()
-        thread.join()
-        running.server.server_close()
+    async def handle(self, exchange: ProviderExchange) -> None:
+        request = exchange.request
+        self.requests.append((request.path, request.headers, request.body))
+        await exchange.respond(*self._answer)
 
 
 # ── To this service ──────────────────────────────────────────────────────────────────────────────
@@ -175,9 +144,9 @@ def test_the_request_is_that_of_the_rfcs(
     run: Run, tmp_path: Path, subscriber: Subscriber, vapid: VapidKey
 ) -> None:
     (tmp_path / "message").write_bytes(b"\x00binary\xff")
-    with push_service(Location="https://elsewhere.example/m/1") as other:
+    with PushService(Location="https://elsewhere.example/m/1") as other:
         code, out, err = run(
-            *("send", f"{other.origin}/p/abc?x=1", "--file", str(tmp_path / "message")),
+            *("send", f"{other.url}/p/abc?x=1", "--file", str(tmp_path / "message")),
             *("--topic", "news", "--urgency", "high", "--vapid-sub", "mailto:me@a.example"),
             *("--vapid-key", vapid.file, "--p256dh", subscriber.p256dh, "--auth", subscriber.auth),
         )
@@ -186,44 +155,44 @@ def test_the_request_is_that_of_the_rfcs(
     [(path, headers, body)] = other.requests
     assert path == "/p/abc?x=1"
     assert subscriber.decrypt(body) == b"\x00binary\xff"
-    assert headers["Content-Encoding"] == "aes128gcm"
-    assert (headers["TTL"], headers["Topic"], headers["Urgency"]) == ("60", "news", "high")
-    scheme, _, rest = headers["Authorization"].partition(" ")
+    assert headers["content-encoding"] == "aes128gcm"
+    assert (headers["ttl"], headers["topic"], headers["urgency"]) == ("60", "news", "high")
+    scheme, _, rest = headers["authorization"].partition(" ")
     token, _, key = rest.removeprefix("t=").partition(",k=")
     assert (scheme, key) == ("vapid", vapid.text)
     signed = jwt.parse(token)
     assert jwt.verify(signed, vapid.private.public_key())
-    assert (signed.claims["aud"], signed.claims["sub"]) == (other.origin, "mailto:me@a.example")
+    assert (signed.claims["aud"], signed.claims["sub"]) == (other.url, "mailto:me@a.example")
 
 
 def test_without_a_message_and_a_key_the_push_is_bare(run: Run) -> None:
-    with push_service() as other:
-        assert run("send", f"{other.origin}/p")[0] == 0
+    with PushService() as other:
+        assert run("send", f"{other.url}/p")[0] == 0
     [(_, headers, body)] = other.requests
-    assert (body, headers["TTL"], headers["content-length"]) == (b"", "60", "0")
-    assert not headers.keys() & {"Authorization", "Content-Encoding", "Topic", "Urgency"}
+    assert (body, headers["ttl"], headers["content-length"]) == (b"", "60", "0")
+    assert not headers.keys() & {"authorization", "content-encoding", "topic", "urgency"}
 
 
 def test_over_tls_the_certificate_is_verified(
     installed: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server, _ = tls_pair(tmp_path)
-    with push_service(tls=server) as other:
-        code, out, err = installed("autopush", "send", f"{other.origin}/p")
+    with PushService(tls=server) as other:
+        code, out, err = installed("autopush", "send", f"{other.url}/p")
         assert (code, out) == (1, "")
-        assert err.startswith(f"autopush: cannot send to {other.origin[8:]}: ")
+        assert err.startswith(f"autopush: cannot send to {other.url[8:]}: ")
         assert "the certificate is not trusted" in err
         assert err.count("\n") == 1
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "server.pem"))
-        assert installed("autopush", "send", f"{other.origin}/p")[0] == 0
+        assert installed("autopush", "send", f"{other.url}/p")[0] == 0
     assert [path for path, _, _ in other.requests] == ["/p"]
 
 
 def test_the_message_may_come_from_standard_input(
     installed: Run, tmp_path: Path, subscriber: Subscriber
 ) -> None:
-    with push_service() as other:
-        file = subscriber.file(tmp_path, f"{other.origin}/p")
+    with PushService() as other:
+        file = subscriber.file(tmp_path, f"{other.url}/p")
         words = ("send", "--subscription", file, "--file", "-")
         assert installed("autopush", *words, stdin=b"piped")[0] == 0
     assert subscriber.decrypt(other.requests[0][2]) == b"piped"
@@ -254,8 +223,8 @@ def test_a_refusal_of_another_service_is_printed_as_far_as_it_is_understood() ->
 
 def test_nothing_in_an_answer_controls_the_terminal(run: Run) -> None:
     body = json.dumps({"errno": 1, "message": "a\x1b[2Jb\nc"}).encode()
-    with push_service(500, body, Location="x\x9b1m") as other:
-        code, out, _ = run("send", other.origin)
+    with PushService(500, body, Location="x\x9b1m") as other:
+        code, out, _ = run("send", other.url)
     assert code == 1
     assert not {"\x1b", "\x9b"} & {*out}
     assert "a�[2Jb�c\n" in out
@@ -271,11 +240,11 @@ def test_no_answer_is_one_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_texts_and_keys_may_begin_with_a_dash(run: Run, subscriber: Subscriber) -> None:
     subscriber.change_secret(b"\xfb" + bytes(15))
     assert subscriber.auth.startswith("-")
-    with push_service() as other:
+    with PushService() as other:
         words = ("--p256dh", subscriber.p256dh, "--auth", subscriber.auth, "--topic", "-a")
-        assert run("send", other.origin, "--data", "--dry_run=x", *words)[0] == 0
+        assert run("send", other.url, "--data", "--dry_run=x", *words)[0] == 0
     [(_, headers, body)] = other.requests
-    assert headers["Topic"] == "-a"
+    assert headers["topic"] == "-a"
     assert subscriber.decrypt(body) == b"--dry_run=x"
 
 
@@ -394,21 +363,21 @@ def test_what_is_no_such_key_is_refused_and_not_shown(tmp_path: Path) -> None:
 def test_an_endpoint_given_wins_over_the_one_of_the_file(
     run: Run, tmp_path: Path, subscriber: Subscriber
 ) -> None:
-    with push_service() as other:
+    with PushService() as other:
         file = subscriber.file(tmp_path, ENDPOINT)
-        assert run("send", f"{other.origin}/p", "--subscription", file, "--data", "x")[0] == 0
+        assert run("send", f"{other.url}/p", "--subscription", file, "--data", "x")[0] == 0
     assert subscriber.decrypt(other.requests[0][2]) == b"x"
 
 
 def test_a_message_may_be_any_bytes(run: Run, subscriber: Subscriber) -> None:
-    with push_service() as other:
+    with PushService() as other:
         words = ("--p256dh", subscriber.p256dh, "--auth", subscriber.auth)
-        assert run("send", other.origin, "--data", os.fsdecode(b"\xff\xfe"), *words)[0] == 0
+        assert run("send", other.url, "--data", os.fsdecode(b"\xff\xfe"), *words)[0] == 0
     assert subscriber.decrypt(other.requests[0][2]) == b"\xff\xfe"
 
 
 def test_the_command_needs_no_store(run: Run, store: DataStore) -> None:
-    with push_service() as other:
-        assert run("send", other.origin)[0] == 0
+    with PushService() as other:
+        assert run("send", other.url)[0] == 0
     assert list(store.data.iterdir()) == []
     assert run("send", ENDPOINT, "--store", "sqlite:///x")[0] == 2

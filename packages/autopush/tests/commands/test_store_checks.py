@@ -12,11 +12,7 @@ import pytest
 
 from autopush.commands import store_checks
 from autopush.commands.checks import PortUse
-from autopush.commands.store_checks import (
-    check_store,
-    is_used_by_listener,
-    missing_tables,
-)
+from autopush.commands.store_checks import check_store, is_used_by_listener, missing_tables
 from autopush.keys import key_file, save_keys, service_keys
 from autopush.service.storage import check_keys, divide, open_store
 from autopush.settings import Settings

@@ -58,10 +58,7 @@ class Browser:
         self.cookie = ""
 
     async def ask(
-        self,
-        path: str,
-        body: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] = OWN,
+        self, path: str, body: Mapping[str, str] | None = None, headers: Mapping[str, str] = OWN
     ) -> Response:
         method = "GET" if body is None else "POST"
         sent = {**headers, **({"cookie": self.cookie} if self.cookie else {})}

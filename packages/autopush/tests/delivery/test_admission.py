@@ -23,10 +23,7 @@ NOT_ADMITTED = pytest.mark.parametrize("account", ["", STRANGER], ids=["none", "
 
 async def required(quota: int = 0) -> tuple[Harness, dict[str, Account]]:
     """A node with two accounts, and what it reads them from."""
-    accounts = {
-        "ann": Account("ann", ANN, 1, quota),
-        "bob": Account("bob", BOB, 1, number=1),
-    }
+    accounts = {"ann": Account("ann", ANN, 1, quota), "bob": Account("bob", BOB, 1, number=1)}
 
     async def read() -> dict[str, Account]:
         return accounts
@@ -125,9 +122,7 @@ async def test_a_socket_whose_account_is_revoked_says_no_hello(uaid: str | None)
     assert not harness.registry._users
 
 
-async def test_a_socket_that_stays_after_all_counts_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_socket_that_stays_after_all_counts_again(monkeypatch: pytest.MonkeyPatch) -> None:
     harness, _ = await required(quota=1)
     agent = harness.connect(account=ANN)
 

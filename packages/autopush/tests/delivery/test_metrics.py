@@ -5,13 +5,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from autopush.delivery.bridge_contract import Router, RouterError, RouterResponse
+from autopush.delivery.bridge_contract import RouterError, RouterResponse
 from autopush.delivery.bridged import Bridges
 from autopush.delivery.calls import Outcome
 from autopush.delivery.peers import Nodes
 from autopush.delivery.router import UserAgentRouter, UserOnRecord
 from autopush.net.timers import TimerWheel
-from autopush.store import UserRecord
 from autopush.telemetry.metric_table import (
     BRIDGE_ERROR,
     BRIDGE_SENT,
@@ -24,10 +23,10 @@ from autopush.telemetry.metric_table import (
 )
 from autopush.telemetry.metrics import Metric
 from autopush.webpush.errors import Errno, PushError
-from autopush.webpush.notification import Notification
 from support.connection_harness import CHANNEL, OTHER_NODE, UAID, Harness
 from support.node_server import KEYS, node_at, node_serving
 from support.recorded import recorded
+from support.scripted_router import ScriptedRouter
 from support.sockets import silent_port, unused_port
 
 
@@ -168,26 +167,12 @@ async def test_the_time_to_store_a_message_is_measured_and_that_of_others_not(
 # ── Bridges ──────────────────────────────────────────────────────────────────────────────────────
 
 
-class ScriptedBridge(Router):
-    """Does with each message what its outcome says."""
-
-    def __init__(self, outcome: RouterResponse | Exception) -> None:
-        self._outcome = outcome
-
-    async def route_notification(
-        self, notification: Notification, record: UserRecord
-    ) -> RouterResponse:
-        if isinstance(self._outcome, Exception):
-            raise self._outcome
-        return self._outcome
-
-
 async def sent_through(
     harness: Harness, outcome: RouterResponse | Exception, router_type: str = "apns"
 ) -> None:
     month = harness.store.current.name
     assert await harness.store.users.register(UAID, router_type, {"token": "x"}, month)
-    bridges = Bridges({router_type: ScriptedBridge(outcome)}, harness.store, harness.metrics)
+    bridges = Bridges({router_type: ScriptedRouter(outcome)}, harness.store, harness.metrics)
     user = bridges.find(await harness.record())
     await bridges.route(user, harness.message())
 

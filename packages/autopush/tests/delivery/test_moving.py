@@ -50,11 +50,7 @@ def changed(moved: Moved, **fields: object) -> Moved:
 
 @pytest.mark.parametrize(
     "change",
-    [
-        {"format": FORMAT + 1},
-        {"node_id": "http://one:8081/i/another"},
-        {"table": "message_1999_1"},
-    ],
+    [{"format": FORMAT + 1}, {"node_id": "http://one:8081/i/another"}, {"table": "message_1999_1"}],
     ids=str,
 )
 async def test_what_is_not_known_here_stays_where_it_is(change: dict[str, object]) -> None:

@@ -82,9 +82,7 @@ async def test_acked_rows_are_deleted_when_shutdown_returns(harness: Harness) ->
     assert harness.rows() == []
 
 
-async def test_a_save_that_fails_is_retried_before_shutdown_returns(
-    harness: Harness,
-) -> None:
+async def test_a_save_that_fails_is_retried_before_shutdown_returns(harness: Harness) -> None:
     await with_message(harness)
     harness.engine.fail("put message", Throttled("full"), Throttled("full"))
     shutdown = asyncio.ensure_future(harness.node.shutdown(LONG))

@@ -373,9 +373,7 @@ async def test_checks_of_many_users_are_spread(
         assert running.harness.engine.calls.count("batch_get router") == done
 
 
-async def test_a_failing_store_leaves_the_check_to_the_next_sweep(
-    running: RunningPresence,
-) -> None:
+async def test_a_failing_store_leaves_the_check_to_the_next_sweep(running: RunningPresence) -> None:
     agent = await connected(running.harness, node_id=None)
     running.harness.engine.fail("batch_get router", Unavailable("cut off"))
     agent.send_json({})

@@ -10,14 +10,7 @@ from autopush.store import UserRecord
 from autopush.store.messages import PAGE, row_of
 from autopush.webpush.stored import StoredPage
 from keytables import StorageFull, Throttled, Unavailable
-from support.connection_harness import (
-    CHANNEL,
-    NODE,
-    OTHER,
-    OTHER_NODE,
-    UAID,
-    Harness,
-)
+from support.connection_harness import CHANNEL, NODE, OTHER, OTHER_NODE, UAID, Harness
 from support.month_cluster import NOVEMBER, ONE, Cluster
 
 THROTTLED, UNAVAILABLE = Throttled("full"), Unavailable("gone")
@@ -171,9 +164,7 @@ async def test_of_two_connections_of_one_millisecond_the_later_hello_wins(harnes
     assert (await harness.record()).connected_at == second.connection.connected_at
 
 
-async def test_a_hello_that_races_with_one_on_another_node_is_retried(
-    harness: Harness,
-) -> None:
+async def test_a_hello_that_races_with_one_on_another_node_is_retried(harness: Harness) -> None:
     await harness.known_user()
     now = int(harness.clock() * 1000)
     harness.engine.before("update router", lambda: harness.change_record(connected_at=now + 50))

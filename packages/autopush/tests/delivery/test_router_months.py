@@ -7,14 +7,7 @@ from autopush.store.tables import message_table
 from autopush.webpush.errors import PushError
 from keytables import KeytablesError, Throttled, Unavailable
 from support.connection_harness import CHANNEL, UAID
-from support.month_cluster import (
-    EVERY_ENGINE,
-    NOVEMBER,
-    OCTOBER,
-    ONE,
-    Cluster,
-    Node,
-)
+from support.month_cluster import EVERY_ENGINE, NOVEMBER, OCTOBER, ONE, Cluster, Node
 
 BOTH = pytest.mark.parametrize("store_first", [True, False], ids=["store-first", "bypass"])
 
@@ -62,12 +55,7 @@ async def test_a_message_follows_a_user_that_changes_tables_while_it_is_stored(
     )  # after the record and the channels were read and the message stored
     message = cluster.message(topic=topic)
     assert await node.push(message) is Outcome.STORED
-    assert node.gate.calls[:4] == [
-        "get router",
-        f"get {OCTOBER}",
-        f"put {OCTOBER}",
-        "get router",
-    ]
+    assert node.gate.calls[:4] == ["get router", f"get {OCTOBER}", f"put {OCTOBER}", "get router"]
     assert (await cluster.stored(OCTOBER), await cluster.stored(NOVEMBER)) == (
         [],
         [message.version],

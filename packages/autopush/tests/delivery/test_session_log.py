@@ -92,9 +92,7 @@ async def test_a_connection_that_had_a_uaid_leaves_one_line_with_all_fields(
     assert sum(cells) == 13.5  # one in a bucket, and the sum
 
 
-async def test_with_a_key_hash_logs_and_store_have_the_same_hash(
-    log: LogFile,
-) -> None:
+async def test_with_a_key_hash_logs_and_store_have_the_same_hash(log: LogFile) -> None:
     harness = await Harness.open(key_hash="secret")
     agent = await harness.subscribed()
     (stored,) = harness.users()
@@ -344,9 +342,7 @@ async def test_a_check_of_storage_is_counted_when_it_starts(harness: Harness) ->
     assert recorded(harness.metrics, UA_NOTIFICATION_CHECK) == 1
 
 
-async def test_a_hello_that_another_connection_interferes_with_is_counted(
-    harness: Harness,
-) -> None:
+async def test_a_hello_that_another_connection_interferes_with_is_counted(harness: Harness) -> None:
     await harness.known_user()
     harness.engine.before("update router", lambda: harness.change_record(connected_at=2**53))
     await harness.hello()

@@ -160,9 +160,7 @@ async def test_saving_is_repeated_until_it_is_done_and_the_new_node_is_notified(
     assert harness.nodes.calls == [("check", OTHER_NODE, agent.uaid)]
 
 
-async def test_nothing_is_left_of_a_user_that_was_dropped_while_connected(
-    harness: Harness,
-) -> None:
+async def test_nothing_is_left_of_a_user_that_was_dropped_while_connected(harness: Harness) -> None:
     agent = await harness.subscribed(**OLD)
     agent.connection.deliver(update(3, agent.uaid), None)
     assert await harness.store.drop_user(await harness.record(agent.uaid))

@@ -59,9 +59,7 @@ async def test_what_lasts_is_recorded_with_the_connection(harness: Harness, chan
     assert (record.node_id, record.connected_at) == (NODE, agent.connection.connected_at)
 
 
-async def test_the_newer_connection_gets_what_the_older_one_has_not_acked(
-    harness: Harness,
-) -> None:
+async def test_the_newer_connection_gets_what_the_older_one_has_not_acked(harness: Harness) -> None:
     await known(harness)
     first = await harness.identified(UAID)
     message = harness.message()

@@ -8,13 +8,7 @@ from autopush.store.messages import row_of
 from autopush.telemetry import logs
 from keytables import Throttled, Unavailable
 from support import wire
-from support.connection_harness import (
-    CHANNEL,
-    ENDPOINT,
-    OTHER,
-    UAID,
-    Harness,
-)
+from support.connection_harness import CHANNEL, ENDPOINT, OTHER, UAID, Harness
 
 THROTTLED, UNAVAILABLE = Throttled("full"), Unavailable("gone")
 

@@ -12,17 +12,12 @@ from dataclasses import dataclass
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    PublicFormat,
-)
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from support.apns_server import ApnsServer
 from support.application_server import ApplicationServer, application_server
-from support.certificates import self_signed
-from support.fcm_server import FakeGoogleProcess, fake_google
+from support.certificates import private_pem, self_signed
+from support.fcm_server import FakeGoogle
 from support.service import Service, running_service
 from support.user_agent import UserAgent
 
@@ -36,7 +31,7 @@ HELD = 200
 class Providers:
     """The fakes, and the service that they are the providers of."""
 
-    google: FakeGoogleProcess
+    google: FakeGoogle
     apple: ApnsServer
     service: Service
 
@@ -46,12 +41,12 @@ def providers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Providers]:
     folder = tmp_path_factory.mktemp("bridges")
     apple_certificate = self_signed(folder / "apple.pem")
     p8 = ec.generate_private_key(ec.SECP256R1())
-    private = p8.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+    private = private_pem(p8).decode()
     public = p8.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
     (folder / "google").mkdir()
     with (
-        fake_google(folder / "google") as google,
-        ApnsServer(folder, apple_certificate, token_keys={KEY_ID: (TEAM, public)}) as apple,
+        FakeGoogle(folder / "google") as google,
+        ApnsServer(apple_certificate, token_keys={KEY_ID: (TEAM, public)}) as apple,
     ):
         account = folder / "account.json"
         account.write_text(json.dumps(google.add_account("project-1")))

@@ -189,16 +189,11 @@ async def test_a_user_is_given_a_link_and_revoked(
     assert link.rpartition("/")[2] not in "".join(running.output)
 
 
-class ExecutedService(Service):
-    """Its report is that of its own command line."""
-
-    is_executed = True
-
-
 async def test_the_report_says_what_is_wrong_and_no_secret(
     browser: Chromium, sender: ApplicationServer, tmp_path: Path
 ) -> None:
-    running = ExecutedService(tmp_path, ["--console"])
+    running = Service(tmp_path, ["--console"])
+    running.is_executed = True  # the report is that of its own command line
     running.ports = {flag: str(unused_port()) for flag in running.ports}
     await running.start()
     try:

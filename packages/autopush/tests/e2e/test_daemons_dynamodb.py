@@ -25,10 +25,7 @@ async def database() -> AsyncIterator[tuple[str, Engine]]:
 
 
 async def test_a_service_on_dynamodb_creates_its_tables_and_serves_from_several_workers(
-    tmp_path: Path,
-    database: tuple[str, Engine],
-    agents: list[UserAgent],
-    sender: ApplicationServer,
+    tmp_path: Path, database: tuple[str, Engine], agents: list[UserAgent], sender: ApplicationServer
 ) -> None:
     url, engine = database
     async with service(tmp_path, "--store", url, "--workers", "2", **CREDENTIALS) as whole:

@@ -16,17 +16,12 @@ from typing import NamedTuple
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-)
 
 from autopush.commands.network_checks import fetch
 from autopush.settings.declaration import OBSOLETE
 from autopush.webpush.tokens import new_key
 from support.application_server import application_server
-from support.certificates import self_signed
+from support.certificates import private_pem, self_signed
 from support.cluster import CREDENTIALS
 from support.dynamo_servers import ministack
 from support.megaphone_server import megaphone_server
@@ -175,9 +170,7 @@ async def deployment(tmp_path: Path) -> AsyncIterator[Deployment]:
         "type": "service_account",
         "project_id": "project-1",
         "private_key_id": "1",
-        "private_key": private.private_bytes(
-            Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
-        ).decode(),
+        "private_key": private_pem(private).decode(),
         "client_email": "push@project-1.example",
         "token_uri": "https://127.0.0.1:1/token",
     }

@@ -11,12 +11,7 @@ import pytest
 
 from support.application_server import ApplicationServer
 from support.postgres_proxy import PostgresProxy
-from support.postgres_servers import (
-    FAST,
-    PostgresServer,
-    dump_program,
-    postgres,
-)
+from support.postgres_servers import FAST, PostgresServer, dump_program, postgres
 from support.service import Service, refusal, service
 from support.user_agent import UserAgent
 

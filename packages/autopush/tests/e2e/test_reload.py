@@ -10,10 +10,6 @@ from support.application_server import application_server
 from support.service import Service, run_command
 
 
-class ExecutedService(Service):
-    is_executed = True
-
-
 def reload(*words: str) -> "subprocess.CompletedProcess[str]":
     return run_command(["reload", *words])
 
@@ -24,7 +20,8 @@ async def test_a_reload_changes_limits_under_open_websockets_and_a_bad_file_chan
     file = tmp_path / "autopush.toml"
     file.write_text("")
     options = ("--workers", "2", "--config", str(file))
-    running = ExecutedService(tmp_path / "data", options)
+    running = Service(tmp_path / "data", options)
+    running.is_executed = True
     await running.start()
     try:
         async with application_server() as sender:

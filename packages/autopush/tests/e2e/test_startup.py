@@ -20,6 +20,7 @@ from support.event_loops import until
 from support.megaphone_server import megaphone_server
 from support.service import Service, clean_environment, running_service, service
 from support.soak import slow
+from support.tools import run_captured
 
 TIMEOUT = 30
 ANY_PORTS = ("--port", "0", "--router-port", "0")
@@ -31,17 +32,14 @@ def start(
     data: Path, *options: str, wrap: tuple[str, ...] = (), **variables: str
 ) -> "subprocess.CompletedProcess[str]":
     """Start a service that must not come up, and wait for its end."""
-    return subprocess.run(
+    return run_captured(
         [
             *(*wrap, sys.executable, "-m", "autopush.cli", "serve", "--data", str(data)),
             *ANY_PORTS,
             *options,
         ],
-        capture_output=True,
-        text=True,
         env=clean_environment(**variables),
         timeout=TIMEOUT,
-        check=False,
     )
 
 

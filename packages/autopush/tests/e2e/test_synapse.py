@@ -72,11 +72,7 @@ class Synapse:
         """A new user."""
         async with aiohttp.ClientSession(f"{self.url}/_matrix/client/v3/") as session:
             client = MatrixClient(session)
-            registration = {
-                "username": name,
-                "password": name,
-                "auth": {"type": "m.login.dummy"},
-            }
+            registration = {"username": name, "password": name, "auth": {"type": "m.login.dummy"}}
             registered = await client.call("POST", "register", registration)
             client.user_id = registered["user_id"]
             session.headers["Authorization"] = f"Bearer {registered['access_token']}"

@@ -18,6 +18,7 @@ from support.foreign_senders import PROGRAMS, SENDERS, node, send
 from support.marionette import Marionette
 from support.page_examples import code_blocks, page
 from support.pywebpush_sender import PywebpushSender
+from support.tools import run_captured
 
 COMMAND = [str(Path(sys.executable).parent / "autopush"), "test-service", "--json"]
 
@@ -90,14 +91,10 @@ def test_the_example_for_node_passes(tmp_path: Path) -> None:
     assert len(example.splitlines()) <= 12
     (tmp_path / "push.test.cjs").write_text(example)
     path = os.pathsep.join([str(Path(COMMAND[0]).parent), os.environ["PATH"]])
-    done = subprocess.run(
+    done = run_captured(
         [program[0], "--test", "push.test.cjs"],
         cwd=tmp_path,
         env=os.environ | {"NODE_PATH": str(SENDERS / "node/node_modules"), "PATH": path},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -9,10 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator
 import pytest
 
 from support import wire
-from support.application_server import (
-    AESGCM,
-    ApplicationServer,
-)
+from support.application_server import AESGCM, ApplicationServer
 from support.raw_client import raw_client
 from support.service import Service, running_service
 from support.user_agent import UserAgent

@@ -25,12 +25,7 @@ from support.injected.sitecustomize import OPERATIONS, SWEEP_INTERVAL
 from support.load_ledger import LoadLedger
 from support.mixed_load import COMPLETE, MixedLoad
 from support.service import Service
-from support.service_chaos import (
-    DISK_ERRORS,
-    WATCHDOG,
-    MachineFaults,
-    ServiceChaos,
-)
+from support.service_chaos import DISK_ERRORS, WATCHDOG, MachineFaults, ServiceChaos
 from support.small_disk import small_disk
 from support.soak import NUMBERS_OF_WORKERS, SOAK, each_number_of_workers, times
 
@@ -119,11 +114,7 @@ def log_summary(service: Service) -> str:
 
 
 async def run_with_faults(
-    service: Service,
-    machine: MachineFaults,
-    read: Callable[[], bytes | None],
-    *,
-    disk: Path,
+    service: Service, machine: MachineFaults, read: Callable[[], bytes | None], *, disk: Path
 ) -> LoadLedger:
     """The ledger of a service under load and all faults, when what must arrive has arrived."""
     load = MixedLoad(USERS, [service], SEED)

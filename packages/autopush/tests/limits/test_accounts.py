@@ -65,9 +65,7 @@ def refusal(limits: AccountLimits, asked: Request) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("path", [f"/{TOKEN}", f"/ws/{TOKEN}", f"/{TOKEN}/", f"/a/b/{TOKEN}"])
-def test_the_token_ends_the_path_whatever_stands_before_it(
-    path: str,
-) -> None:
+def test_the_token_ends_the_path_whatever_stands_before_it(path: str) -> None:
     assert account_of(request(path)) == ANN.token_hash
 
 

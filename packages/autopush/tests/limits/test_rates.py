@@ -7,32 +7,25 @@ import pytest
 from autopush.limits import REPORT_INTERVAL, LimitRefusals, TokenBuckets
 from autopush.settings.value_types import Rate
 from autopush.telemetry.metric_table import LIMIT_REFUSED
+from support.clocks import ManualClock
 from support.log_lines import LogFile
 from support.recorded import new_metrics, recorded
 
 # ── rates ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Monotonic:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
-def clock() -> Monotonic:
-    return Monotonic()
+def clock() -> ManualClock:
+    return ManualClock()
 
 
-def test_as_many_as_the_rate_says_are_admitted_at_once(clock: Monotonic) -> None:
+def test_as_many_as_the_rate_says_are_admitted_at_once(clock: ManualClock) -> None:
     buckets = TokenBuckets(Rate(10, "min"), monotonic=clock)
     assert [buckets.take("a") for _ in range(10)] == [0.0] * 10
     assert buckets.take("a") == pytest.approx(6.0)
 
 
-def test_what_was_refused_took_no_token(clock: Monotonic) -> None:
+def test_what_was_refused_took_no_token(clock: ManualClock) -> None:
     buckets = TokenBuckets(Rate(1, "min"), monotonic=clock)
     buckets.take("a")
     for _ in range(5):
@@ -41,7 +34,7 @@ def test_what_was_refused_took_no_token(clock: Monotonic) -> None:
     assert buckets.take("a") == 0.0
 
 
-def test_a_bucket_fills_evenly_and_no_higher_than_its_size(clock: Monotonic) -> None:
+def test_a_bucket_fills_evenly_and_no_higher_than_its_size(clock: ManualClock) -> None:
     buckets = TokenBuckets(Rate(10, "min"), monotonic=clock)
     for _ in range(10):
         buckets.take("a")
@@ -51,7 +44,7 @@ def test_a_bucket_fills_evenly_and_no_higher_than_its_size(clock: Monotonic) -> 
     assert sum(buckets.take("a") == 0 for _ in range(50)) == 10
 
 
-def test_each_key_has_a_bucket_of_its_own(clock: Monotonic) -> None:
+def test_each_key_has_a_bucket_of_its_own(clock: ManualClock) -> None:
     buckets = TokenBuckets(Rate(1, "min"), monotonic=clock)
     assert (buckets.take("a"), buckets.take("b")) == (0.0, 0.0)
     assert buckets.take("a") > 0
@@ -59,7 +52,7 @@ def test_each_key_has_a_bucket_of_its_own(clock: Monotonic) -> None:
 
 @pytest.mark.parametrize(("rate", "left"), [(Rate(100, "min"), 50), (Rate(100, "h"), 50)])
 def test_a_bucket_that_is_half_full_stays_half_full_at_another_rate(
-    clock: Monotonic, rate: Rate, left: int
+    clock: ManualClock, rate: Rate, left: int
 ) -> None:
     buckets = TokenBuckets(Rate(10, "min"), monotonic=clock)
     for _ in range(5):
@@ -70,7 +63,7 @@ def test_a_bucket_that_is_half_full_stays_half_full_at_another_rate(
     assert buckets.take("a") == 0
 
 
-def test_buckets_are_bounded_and_those_in_use_are_kept(clock: Monotonic) -> None:
+def test_buckets_are_bounded_and_those_in_use_are_kept(clock: ManualClock) -> None:
     buckets = TokenBuckets(Rate(2, "h"), max_keys=10, monotonic=clock)
     assert (buckets.take("empty"), buckets.take("empty")) == (0.0, 0.0)
     for number in range(100):
@@ -79,7 +72,7 @@ def test_buckets_are_bounded_and_those_in_use_are_kept(clock: Monotonic) -> None
         assert buckets.take("empty") > 0
 
 
-def test_a_bucket_not_used_for_as_many_others_as_are_known_is_forgotten(clock: Monotonic) -> None:
+def test_a_bucket_not_used_for_as_many_others_as_are_known_is_forgotten(clock: ManualClock) -> None:
     buckets = TokenBuckets(Rate(1, "h"), max_keys=10, monotonic=clock)
     buckets.take("a")
     for number in range(10):
@@ -87,7 +80,7 @@ def test_a_bucket_not_used_for_as_many_others_as_are_known_is_forgotten(clock: M
     assert buckets.take("a") == 0.0
 
 
-def test_a_caller_that_has_read_the_clock_may_say_what_it_said(clock: Monotonic) -> None:
+def test_a_caller_that_has_read_the_clock_may_say_what_it_said(clock: ManualClock) -> None:
     buckets = TokenBuckets(Rate(1, "min"), monotonic=clock)
     assert buckets.take("a", clock.now + 100) == 0.0
     assert buckets.take("a", clock.now + 101) == pytest.approx(59.0)
@@ -99,7 +92,7 @@ def test_without_a_rate_nothing_is_refused() -> None:
     assert {buckets.take("a") for _ in range(10)} == {0.0}
 
 
-def test_what_has_no_key_is_not_limited(clock: Monotonic) -> None:
+def test_what_has_no_key_is_not_limited(clock: ManualClock) -> None:
     buckets = TokenBuckets(Rate(1, "h"), monotonic=clock)
     assert {buckets.take("") for _ in range(10)} == {0.0}
 

@@ -16,33 +16,21 @@ from autopush.telemetry.metric_table import LIMIT_REFUSED
 from autopush.webpush.errors import PushError
 from autopush.webpush.notification import Notification, VersionUpdate
 from keytables import Unavailable
+from support.clocks import ManualClock
 from support.connection_harness import CHANNEL, UAID, Harness
 from support.recorded import recorded
 
 FOREVER = 10_000
 
 
-class Monotonic:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 class Worker:
     """The router of one worker, for a user that is not connected unless a test says so."""
 
     def __init__(
-        self,
-        harness: Harness,
-        *,
-        messages: int = 0,
-        size: int = 0,
-        store_first: bool = True,
+        self, harness: Harness, *, messages: int = 0, size: int = 0, store_first: bool = True
     ) -> None:
         self.harness = harness
-        self.monotonic = Monotonic()
+        self.monotonic = ManualClock()
         self.router = UserAgentRouter(
             harness.store,
             harness.registry,
@@ -283,9 +271,7 @@ def test_all_workers_together_exceed_the_limit_by_a_quarter_for_each(
 # ── what it costs ───────────────────────────────────────────────────────────────────────────────
 
 
-async def test_a_push_asks_the_store_for_nothing_more_while_a_share_lasts(
-    harness: Harness,
-) -> None:
+async def test_a_push_asks_the_store_for_nothing_more_while_a_share_lasts(harness: Harness) -> None:
     await offline(harness)
     worker = Worker(harness, messages=1000)
     harness.engine.calls.clear()
@@ -322,9 +308,7 @@ async def test_a_count_that_fails_refuses_nothing_that_the_store_would_take(
     assert await worker.accepted(50) == 30
 
 
-async def test_a_count_that_fails_is_no_room_where_the_limit_was_reached(
-    harness: Harness,
-) -> None:
+async def test_a_count_that_fails_is_no_room_where_the_limit_was_reached(harness: Harness) -> None:
     worker = await full(harness)
     for _ in range(5):
         worker.monotonic.now += LONGEST_PAUSE

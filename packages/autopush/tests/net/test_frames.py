@@ -102,10 +102,7 @@ CASES: dict[str, tuple[bytes, list[Event]]] = {
         + text(b"next"),
         [(PING, b"?"), (PONG, b""), (TEXT, b"abc"), (TEXT, b"next")],
     ),
-    "close between fragments": (
-        text(b"a", fin=False) + wire.close(1000),
-        [(CLOSE, b"\x03\xe8")],
-    ),
+    "close between fragments": (text(b"a", fin=False) + wire.close(1000), [(CLOSE, b"\x03\xe8")]),
     "continuation of nothing": (frame(wire.CONTINUATION, b"x"), [1002]),
     "continuation of a finished message": (
         text(b"a") + frame(wire.CONTINUATION, b"x"),
@@ -134,10 +131,7 @@ CASES: dict[str, tuple[bytes, list[Event]]] = {
     "16-bit length where 7 bits do": (frame(wire.TEXT, b"x" * 125, length_bytes=2), [1002]),
     "64-bit length where 7 bits do": (frame(wire.TEXT, b"x", length_bytes=8), [1002]),
     "64-bit length where 16 bits do": (frame(wire.TEXT, b"x" * 65535, length_bytes=8), [1002]),
-    "64-bit length with its top bit": (
-        frame(wire.TEXT, length=1 << 63, length_bytes=8),
-        [1002],
-    ),
+    "64-bit length with its top bit": (frame(wire.TEXT, length=1 << 63, length_bytes=8), [1002]),
     # 8.1 UTF-8
     "text not UTF-8": (text(b"\xff"), [1007]),
     "a surrogate": (text(b"\xed\xa0\x80"), [1007]),

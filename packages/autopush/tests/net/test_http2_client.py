@@ -1,4 +1,4 @@
-"""The HTTP/2 client against a real server in a process of its own: connections and their pool."""
+"""The HTTP/2 client against a real server: connections and their pool."""
 
 import asyncio
 import contextlib
@@ -19,15 +19,11 @@ from hypothesis import strategies as st
 from autopush.net import http2_client, http2_connection
 from autopush.net.http2_client import Http2Client
 from autopush.net.http2_connection import FrameSplitter, Http2Connection
-from autopush.net.http_client import (
-    ClientLimits,
-    HttpBusyError,
-    HttpError,
-    HttpResponse,
-)
+from autopush.net.http_client import ClientLimits, HttpBusyError, HttpError, HttpResponse
 from autopush.net.timers import Budget
 from support.apns_server import ApnsServer
 from support.certificates import self_signed
+from support.event_loops import until
 from support.fake_loop import FakeLoop
 from support.fake_transport import FakeTransport
 from support.sockets import silent_port, unused_port
@@ -36,40 +32,40 @@ BOTH_LOOPS = True
 
 
 @pytest.fixture(scope="module")
-def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApnsServer]:
-    folder = tmp_path_factory.mktemp("server")
-    with ApnsServer(folder, self_signed(folder / "server.pem"), checks=False) as server:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApnsServer]:
+    certificate = self_signed(tmp_path_factory.mktemp("server") / "server.pem")
+    with ApnsServer(certificate, checks=False) as server:
         yield server
 
 
 @pytest.fixture
-def server(process: ApnsServer) -> ApnsServer:
-    """The process, as it is at its start."""
-    process.reset()
-    return process
+def server(shared: ApnsServer) -> ApnsServer:
+    """As it is at its start."""
+    shared.reset()
+    return shared
 
 
 @pytest.fixture
-def certificate(process: ApnsServer) -> Path:
-    return process.certificate
+def certificate(shared: ApnsServer) -> Path:
+    return shared.certificate
 
 
 @pytest.fixture
-async def make_pool(server: ApnsServer, certificate: Path) -> AsyncIterator["PoolMaker"]:
-    maker = PoolMaker(server.port, certificate)
-    yield maker
-    for pool in maker.pools:
+async def pools(server: ApnsServer) -> AsyncIterator["Pools"]:
+    made = Pools(server)
+    yield made
+    for pool in made.all:
         await pool.close()
 
 
-class PoolMaker:
-    """Makes clients with short waits for the server of a test."""
+class Pools:
+    """Clients with short waits for the server of a test."""
 
-    def __init__(self, port: int, certificate: Path) -> None:
-        self._port = port
-        self.context = ssl.create_default_context(cafile=str(certificate))
+    def __init__(self, server: ApnsServer) -> None:
+        self.server = server
+        self.context = ssl.create_default_context(cafile=str(server.certificate))
         self.context.set_alpn_protocols(["h2"])
-        self.pools: list[Http2Client] = []
+        self.all: list[Http2Client] = []
 
     def __call__(
         self,
@@ -85,9 +81,16 @@ class PoolMaker:
             busy_timeout=busy,
             connect_timeout=connect,
         )
-        url = f"https://127.0.0.1:{port or self._port}"
-        self.pools.append(Http2Client(url, self.context, limits))
-        return self.pools[-1]
+        url = f"https://127.0.0.1:{port or self.server.port}"
+        self.all.append(Http2Client(url, self.context, limits))
+        return self.all[-1]
+
+    async def held(self, pool: Http2Client, number: int = 1) -> "list[asyncio.Task[HttpResponse]]":
+        """So many requests that the server has, and answers at its `release`."""
+        self.server.script("held", *[{"do": "hold"}] * number)
+        tasks = [asyncio.create_task(send(pool, "held")) for _ in range(number)]
+        await self.server.wait_for(number)
+        return tasks
 
 
 async def send(
@@ -96,100 +99,76 @@ async def send(
     return await pool.request("POST", f"{pool._origin}/{name}", (), body, idempotent=idempotent)
 
 
-async def test_a_response_has_status_headers_and_body(
-    server: ApnsServer, make_pool: PoolMaker
-) -> None:
-    server.script("a", {"status": 418, "text": "tea", "headers": {"retry-after": "7"}})
-    response = await send(make_pool(), "a", b'{"x":1}')
+async def test_a_response_has_status_headers_and_body(pools: Pools) -> None:
+    pools.server.script("a", {"status": 418, "text": "tea", "headers": {"retry-after": "7"}})
+    response = await send(pools(), "a", b'{"x":1}')
     assert (response.status, response.body) == (418, b"tea")
     assert response.headers["retry-after"] == "7"
-    assert server.requests()[0]["payload"] == {"x": 1}
+    assert pools.server.requests()[0]["payload"] == {"x": 1}
 
 
-async def test_a_body_larger_than_the_flow_control_window_arrives_whole(
-    server: ApnsServer, make_pool: PoolMaker
-) -> None:
+async def test_a_body_larger_than_the_flow_control_window_arrives_whole(pools: Pools) -> None:
     text = "x" * 400_000
-    await send(make_pool(), "large", f'"{text}"'.encode())
-    assert server.requests()[0]["payload"] == text
+    await send(pools(), "large", f'"{text}"'.encode())
+    assert pools.server.requests()[0]["payload"] == text
 
 
-async def test_responses_beyond_the_first_window_arrive(
-    server: ApnsServer, make_pool: PoolMaker
-) -> None:
-    pool = make_pool()
-    server.script("large", *[{"status": 200, "text": "y" * 60_000}] * 10)
+async def test_responses_beyond_the_first_window_arrive(pools: Pools) -> None:
+    pool = pools()
+    pools.server.script("large", *[{"status": 200, "text": "y" * 60_000}] * 10)
     for _ in range(10):
         assert len((await send(pool, "large")).body) == 60_000
-    assert server.connections == 1
+    assert pools.server.connections == 1
 
 
-async def test_a_response_that_is_too_large_fails_alone(
-    server: ApnsServer, make_pool: PoolMaker
-) -> None:
-    pool = make_pool()
-    server.script("large", {"status": 200, "text": "y" * 200_000})
+async def test_a_response_that_is_too_large_fails_alone(pools: Pools) -> None:
+    pool = pools()
+    pools.server.script("large", {"status": 200, "text": "y" * 200_000})
     with pytest.raises(HttpError, match="too large"):
         await send(pool, "large")
     assert (await send(pool)).status == 200
-    assert server.connections == 1
+    assert pools.server.connections == 1
 
 
-async def test_another_connection_is_opened_only_at_the_limit_of_streams(
-    server: ApnsServer, make_pool: PoolMaker
-) -> None:
-    server.change(max_streams=2)
-    pool = make_pool(max_connections=3)
-    server.script("held", *[{"do": "hold"}] * 3)
-    held = [asyncio.create_task(send(pool, "held")) for _ in range(3)]
-    await server.wait_for(3)
-    assert server.connections == 2
-    server.release()
+async def test_another_connection_is_opened_only_at_the_limit_of_streams(pools: Pools) -> None:
+    pools.server.set_max_streams(2)
+    pool = pools(max_connections=3)
+    held = await pools.held(pool, 3)
+    assert pools.server.connections == 2
+    pools.server.release()
     assert [response.status for response in await asyncio.gather(*held)] == [200] * 3
 
 
-async def test_the_pool_is_busy_when_all_connections_are_at_their_limit(
-    server: ApnsServer, make_pool: PoolMaker
-) -> None:
-    server.change(max_streams=1)
-    pool = make_pool(max_connections=2)
-    server.script("held", *[{"do": "hold"}] * 2)
-    held = [asyncio.create_task(send(pool, "held")) for _ in range(2)]
-    await server.wait_for(2)
+async def test_the_pool_is_busy_when_all_connections_are_at_their_limit(pools: Pools) -> None:
+    pools.server.set_max_streams(1)
+    pool = pools(max_connections=2)
+    held = await pools.held(pool, 2)
     with pytest.raises(HttpBusyError):
         await send(pool)
-    assert len(server.requests()) == 2
-    server.release()
+    assert len(pools.server.requests()) == 2
+    pools.server.release()
     await asyncio.gather(*held)
     assert (await send(pool)).status == 200
 
 
-async def test_waiting_requests_are_sent_when_the_server_raises_its_limit(
-    server: ApnsServer, make_pool: PoolMaker
-) -> None:
-    server.change(max_streams=1)
-    pool = make_pool(busy=30)
-    server.script("held", {"do": "hold"})
-    held = asyncio.create_task(send(pool, "held"))
-    await server.wait_for(1)
-    server.script("waiting", *[{"do": "hold"}] * 5)
+async def test_waiting_requests_are_sent_when_the_server_raises_its_limit(pools: Pools) -> None:
+    pools.server.set_max_streams(1)
+    pool = pools(busy=30)
+    (held,) = await pools.held(pool)
+    pools.server.script("waiting", *[{"do": "hold"}] * 5)
     waiting = [asyncio.create_task(send(pool, "waiting")) for _ in range(5)]
     await asyncio.sleep(0)
-    server.change(max_streams=100)
+    pools.server.set_max_streams(100)
     async with asyncio.timeout(10):
-        await server.wait_for(6)  # all at the same time
-    server.release()
+        await pools.server.wait_for(6)  # all at the same time
+    pools.server.release()
     assert [response.status for response in await asyncio.gather(held, *waiting)] == [200] * 6
 
 
-async def test_a_request_cancelled_while_it_waits_gives_its_turn_to_the_next(
-    server: ApnsServer, make_pool: PoolMaker
-) -> None:
-    server.change(max_streams=1)
-    pool = make_pool(busy=30)
-    server.script("held", {"do": "hold"})
-    held = asyncio.create_task(send(pool, "held"))
-    await server.wait_for(1)
+async def test_a_request_cancelled_while_it_waits_gives_its_turn_to_the_next(pools: Pools) -> None:
+    pools.server.set_max_streams(1)
+    pool = pools(busy=30)
+    (held,) = await pools.held(pool)
     first, second = (asyncio.create_task(send(pool)) for _ in range(2))
     await asyncio.sleep(0)
     held.cancel()
@@ -202,56 +181,50 @@ async def test_a_request_cancelled_while_it_waits_gives_its_turn_to_the_next(
         await held
 
 
-async def test_a_refused_stream_is_sent_again(server: ApnsServer, make_pool: PoolMaker) -> None:
-    server.script("a", {"do": "reset", "code": ErrorCodes.REFUSED_STREAM})
-    assert (await send(make_pool(), "a")).status == 200
-    assert len(server.requests()) == 2
+async def test_a_refused_stream_is_sent_again(pools: Pools) -> None:
+    pools.server.script("a", {"do": "reset", "code": ErrorCodes.REFUSED_STREAM})
+    assert (await send(pools(), "a")).status == 200
+    assert len(pools.server.requests()) == 2
 
 
 @pytest.mark.parametrize("idempotent", [False, True])
-async def test_a_stream_reset_otherwise_is_not_sent_again(
-    server: ApnsServer, make_pool: PoolMaker, idempotent: bool
-) -> None:
-    pool = make_pool()
-    server.script("a", {"do": "reset", "code": ErrorCodes.INTERNAL_ERROR})
+async def test_a_stream_reset_otherwise_is_not_sent_again(pools: Pools, idempotent: bool) -> None:
+    pool = pools()
+    pools.server.script("a", {"do": "reset", "code": ErrorCodes.INTERNAL_ERROR})
     with pytest.raises(HttpError) as failure:
         await send(pool, "a", idempotent=idempotent)
     assert failure.value.processed
-    assert len(server.requests()) == 1
+    assert len(pools.server.requests()) == 1
     assert (await send(pool)).status == 200
-    assert server.connections == 1
+    assert pools.server.connections == 1
 
 
 async def test_a_stream_above_the_last_of_a_goaway_is_sent_on_another_connection(
-    server: ApnsServer, make_pool: PoolMaker
+    pools: Pools,
 ) -> None:
-    server.script("a", {"do": "goaway", "handled": False})
-    assert (await send(make_pool(), "a")).status == 200
-    assert [request["connection"] for request in server.requests()] == [0, 1]
+    pools.server.script("a", {"do": "goaway", "handled": False})
+    assert (await send(pools(), "a")).status == 200
+    assert [request["connection"] for request in pools.server.requests()] == [0, 1]
 
 
 async def test_streams_up_to_the_last_of_a_goaway_are_finished_and_no_new_ones_begun(
-    server: ApnsServer, make_pool: PoolMaker
+    pools: Pools,
 ) -> None:
-    pool = make_pool()
-    server.script("held", {"do": "hold"})
-    held = asyncio.create_task(send(pool, "held"))
-    await server.wait_for(1)
-    server.script("a", {"do": "goaway", "handled": True})
+    pool = pools()
+    (held,) = await pools.held(pool)
+    pools.server.script("a", {"do": "goaway", "handled": True})
     assert (await send(pool, "a")).status == 200
     assert (await send(pool)).status == 200
-    assert [request["connection"] for request in server.requests()] == [0, 0, 1]
-    server.release()
+    assert [request["connection"] for request in pools.server.requests()] == [0, 0, 1]
+    pools.server.release()
     assert (await held).status == 200
 
 
-async def test_a_connection_that_was_told_to_go_is_closed_when_it_is_done(
-    server: ApnsServer, make_pool: PoolMaker
-) -> None:
-    pool = make_pool()
+async def test_a_connection_that_was_told_to_go_is_closed_when_it_is_done(pools: Pools) -> None:
+    pool = pools()
     await send(pool)
     (connection,) = pool._open
-    server.go_away()
+    pools.server.go_away()
     async with asyncio.timeout(10):
         await connection.lost
     assert not pool._open
@@ -260,86 +233,78 @@ async def test_a_connection_that_was_told_to_go_is_closed_when_it_is_done(
 
 @pytest.mark.parametrize("answer", [{"do": "abort"}, {"do": "partly"}, {"do": "garbage"}])
 async def test_a_request_whose_connection_is_lost_is_repeated_only_if_twice_is_harmless(
-    server: ApnsServer, make_pool: PoolMaker, answer: dict[str, object]
+    pools: Pools, answer: dict[str, object]
 ) -> None:
-    pool = make_pool()
-    server.script("a", answer)
+    pool = pools()
+    pools.server.script("a", answer)
     with pytest.raises(HttpError) as failure:
         await send(pool, "a")
     assert failure.value.is_connection
     assert failure.value.processed
-    assert len(server.requests()) == 1
-    server.script("b", answer)
+    assert len(pools.server.requests()) == 1
+    pools.server.script("b", answer)
     assert (await send(pool, "b", idempotent=True)).status == 200
-    assert len(server.requests()) == 3
+    assert len(pools.server.requests()) == 3
 
 
-async def test_a_request_is_repeated_at_most_max_retry_times(
-    server: ApnsServer, make_pool: PoolMaker
-) -> None:
-    server.script("a", *[{"do": "abort"}] * 10)
+async def test_a_request_is_repeated_at_most_max_retry_times(pools: Pools) -> None:
+    pools.server.script("a", *[{"do": "abort"}] * 10)
     with pytest.raises(HttpError):
-        await send(make_pool(max_retry=2), "a", idempotent=True)
-    assert [request["connection"] for request in server.requests()] == [0, 1, 2]
+        await send(pools(max_retry=2), "a", idempotent=True)
+    assert [request["connection"] for request in pools.server.requests()] == [0, 1, 2]
 
 
-async def test_a_repeated_request_goes_on_a_fresh_connection(
-    server: ApnsServer, make_pool: PoolMaker
-) -> None:
-    server.change(max_streams=1)
-    pool = make_pool(max_connections=5)
-    server.script("held", *[{"do": "hold"}] * 3)
-    held = [asyncio.create_task(send(pool, "held")) for _ in range(3)]
-    await server.wait_for(3)
-    server.release()
+async def test_a_repeated_request_goes_on_a_fresh_connection(pools: Pools) -> None:
+    pools.server.set_max_streams(1)
+    pool = pools(max_connections=5)
+    held = await pools.held(pool, 3)
+    pools.server.release()
     await asyncio.gather(*held)  # three connections, all idle
-    server.script("a", {"do": "abort"})
+    pools.server.script("a", {"do": "abort"})
     assert (await send(pool, "a", idempotent=True)).status == 200
-    assert [request["connection"] for request in server.requests()][3:] == [0, 3]
+    assert [request["connection"] for request in pools.server.requests()][3:] == [0, 3]
 
 
 async def test_a_request_after_the_server_dropped_idle_connections_is_sent_on_a_new_one(
-    server: ApnsServer, make_pool: PoolMaker
+    pools: Pools,
 ) -> None:
-    pool = make_pool()
+    pool = pools()
     await send(pool)
     (connection,) = pool._open
-    server.drop()
+    pools.server.drop()
     async with asyncio.timeout(10):
         await connection.lost
     assert (await send(pool)).status == 200
-    assert server.connections == 2
+    assert pools.server.connections == 2
 
 
-async def test_a_cancelled_request_leaves_the_connection_to_the_others(
-    server: ApnsServer, make_pool: PoolMaker
-) -> None:
-    server.change(max_streams=1)
-    pool = make_pool()
-    server.script("a", {"do": "wait"})
+async def test_a_cancelled_request_leaves_the_connection_to_the_others(pools: Pools) -> None:
+    pools.server.set_max_streams(1)
+    pool = pools()
+    pools.server.script("a", {"do": "wait"})
     stuck = asyncio.create_task(send(pool, "a"))
-    await server.wait_for(1)
+    await pools.server.wait_for(1)
     stuck.cancel()
     with pytest.raises(asyncio.CancelledError):
         await stuck
     assert (await send(pool)).status == 200
-    assert server.connections == 1
+    assert pools.server.connections == 1
 
 
 async def test_a_server_that_does_not_answer_pings_is_dropped(
-    server: ApnsServer, make_pool: PoolMaker, monkeypatch: pytest.MonkeyPatch
+    pools: Pools, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pool = make_pool()
+    pool = pools()
     await send(pool)
     (connection,) = pool._open
     connection._ping_timeout = 0.05
-    server.change(silent=True)
+    pools.server.is_silent = True
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.05):
             await send(pool, "never")  # cancelled unanswered: a PING asks whether anybody is there
     async with asyncio.timeout(10):
         await connection.lost
-    server.change(silent=False)
+    pools.server.is_silent = False
     assert (await send(pool)).status == 200
 
 
@@ -347,7 +312,7 @@ async def test_an_idle_connection_is_pinged_and_stays(
     server: ApnsServer, certificate: Path
 ) -> None:
     async with open_connection(server.port, certificate, ping_interval=0.02) as connection:
-        await asyncio.to_thread(server.wait_for_pings, 3)
+        await until(lambda: server.pings >= 3)
         assert connection.usable
 
 
@@ -362,16 +327,14 @@ async def test_a_connection_without_requests_is_closed_after_a_while(
 
 
 async def test_a_server_that_pings_is_answered_and_an_idle_connection_has_no_task(
-    server: ApnsServer, make_pool: PoolMaker
+    pools: Pools,
 ) -> None:
-    await send(make_pool())
+    await send(pools())
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-async def test_no_listener_is_an_error_and_pauses_between_attempts_grow(
-    make_pool: PoolMaker,
-) -> None:
-    pool = make_pool(port=unused_port(), max_retry=0)
+async def test_no_listener_is_an_error_and_pauses_between_attempts_grow(pools: Pools) -> None:
+    pool = pools(port=unused_port(), max_retry=0)
     time = asyncio.get_running_loop().time
     for failures in range(1, 12):
         with pytest.raises(HttpError, match="the connection was refused") as failure:
@@ -387,60 +350,50 @@ async def test_no_listener_is_an_error_and_pauses_between_attempts_grow(
         await send(pool)  # at once: the pause is longer than a request waits
 
 
-async def test_an_invalid_request_fails_and_costs_only_its_connection(
-    server: ApnsServer, make_pool: PoolMaker
-) -> None:
-    pool = make_pool()
+async def test_an_invalid_request_fails_and_costs_only_its_connection(pools: Pools) -> None:
+    pool = pools()
     with pytest.raises(HttpError, match="not valid"):
         await pool.request("POST", f"{pool._origin}/", [("x", "y\r\nz: 1")])
     with pytest.raises(HttpError, match="not one of this server"):
         await pool.request("POST", "https://other.example/")
     assert (await send(pool)).status == 200
-    assert len(server.requests()) == 1
+    assert len(pools.server.requests()) == 1
 
 
-async def test_requests_that_wait_for_one_connection_all_learn_that_it_failed(
-    make_pool: PoolMaker,
-) -> None:
-    pool = make_pool(port=unused_port(), max_retry=0)
+async def test_requests_that_wait_for_one_connection_all_learn_that_it_failed(pools: Pools) -> None:
+    pool = pools(port=unused_port(), max_retry=0)
     results = await asyncio.gather(*(send(pool) for _ in range(20)), return_exceptions=True)
     assert [type(result) for result in results] == [HttpError] * 20
 
 
-async def test_a_server_that_accepts_and_says_nothing_fails_in_time(make_pool: PoolMaker) -> None:
+async def test_a_server_that_accepts_and_says_nothing_fails_in_time(pools: Pools) -> None:
     with silent_port() as port:
-        pool = make_pool(port=port, max_retry=0, connect=0.05)
+        pool = pools(port=port, max_retry=0, connect=0.05)
         with pytest.raises(HttpError, match="took too long"):
             await send(pool)
 
 
-async def test_a_certificate_of_another_host_is_refused(
-    tmp_path: Path, make_pool: PoolMaker
-) -> None:
+async def test_a_certificate_of_another_host_is_refused(tmp_path: Path, pools: Pools) -> None:
     other = self_signed(tmp_path / "other.pem", "push.example")
-    make_pool.context.load_verify_locations(other)
-    with ApnsServer(tmp_path, other, checks=False) as wrong:
-        pool = make_pool(port=wrong.port, max_retry=0)
+    pools.context.load_verify_locations(other)
+    with ApnsServer(other, checks=False) as wrong:
+        pool = pools(port=wrong.port, max_retry=0)
         with pytest.raises(HttpError, match="not trusted"):
             await send(pool)
 
 
-async def test_a_server_that_does_not_choose_http2_is_an_error(
-    server: ApnsServer, make_pool: PoolMaker
-) -> None:
-    make_pool.context.set_alpn_protocols(["http/1.1"])
+async def test_a_server_that_does_not_choose_http2_is_an_error(pools: Pools) -> None:
+    pools.context.set_alpn_protocols(["http/1.1"])
     with pytest.raises(HttpError, match="does not speak HTTP/2") as failure:
-        await send(make_pool(max_retry=0))
+        await send(pools(max_retry=0))
     assert not failure.value.processed
 
 
-async def test_a_closed_pool_fails_what_is_under_way_and_what_comes(
-    server: ApnsServer, make_pool: PoolMaker
-) -> None:
-    pool = make_pool()
-    server.script("a", {"do": "wait"})
+async def test_a_closed_pool_fails_what_is_under_way_and_what_comes(pools: Pools) -> None:
+    pool = pools()
+    pools.server.script("a", {"do": "wait"})
     stuck = asyncio.create_task(send(pool, "a"))
-    await server.wait_for(1)
+    await pools.server.wait_for(1)
     await pool.close()
     with pytest.raises(HttpError):
         await stuck

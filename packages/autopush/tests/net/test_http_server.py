@@ -17,11 +17,11 @@ from autopush.net.frames import answer_handshake
 from autopush.net.http_messages import Answer, Request, Response, Upgrade, header_block
 from autopush.net.http_server import HttpConnection, HttpServer
 from autopush.net.timers import MAX_SECONDS, MAX_STEPS
+from support.application_server import Answer as ClientAnswer
 from support.cases import cases
 from support.event_loops import until
 from support.http_shell import (
     MAX_BODY,
-    ReceivedResponse,
     Serving,
     Shell,
     Transport,
@@ -31,6 +31,7 @@ from support.http_shell import (
     receive,
     serving,
 )
+from support.raw_client import RawClient
 
 GET = b"GET /a?b=c HTTP/1.1\r\nHost: h\r\n\r\n"
 
@@ -46,44 +47,16 @@ def post(body: bytes, *lines: str, path: str = "/p") -> bytes:
 BOTH_LOOPS = True
 
 
-class Client:
-    """A plain socket to the server."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.reader = reader
-        self.writer = writer
-
-    @classmethod
-    async def connect(cls, here: Serving) -> "Client":
-        return cls(*await asyncio.open_connection("127.0.0.1", here.port))
-
-    def send(self, data: bytes) -> None:
-        self.writer.write(data)
-
-    async def answer(self) -> ReceivedResponse:
-        head = await self.reader.readuntil(b"\r\n\r\n")
-        length = 0
-        for line in head.lower().split(b"\r\n"):
-            if line.startswith(b"content-length: "):
-                length = int(line[16:])
-        return read_answers(head + await self.reader.readexactly(length))[0]
-
-    async def rest(self) -> bytes:
-        """Until the server closes; a reset is an error."""
-        return await asyncio.wait_for(self.reader.read(), 5)
-
-    async def close(self) -> None:
-        self.writer.close()
-        with contextlib.suppress(OSError):
-            await self.writer.wait_closed()
+async def connect(here: Serving) -> RawClient:
+    return RawClient(*await asyncio.open_connection("127.0.0.1", here.port))
 
 
-async def talk(here: Serving, *chunks: bytes, count: int) -> list[ReceivedResponse]:
-    client = await Client.connect(here)
+async def talk(here: Serving, *chunks: bytes, count: int) -> list[ClientAnswer]:
+    client = await connect(here)
     for chunk in chunks:
         client.send(chunk)
     answers = [await client.answer() for _ in range(count)]
-    await client.close()
+    client.drop_connection()
     return answers
 
 
@@ -325,7 +298,7 @@ def get(path: str, *lines: str) -> bytes:
 async def test_pipelined_requests_are_answered_in_order_one_at_a_time() -> None:
     gate = Gate()
     async with serving(gate.__call__) as here:
-        client = await Client.connect(here)
+        client = await connect(here)
         client.send(get("/1") + get("/wait2") + get("/3") + get("/wait4") + get("/5"))
         assert (await client.answer()).body == b"/1"
         assert gate.started == ["/1", "/wait2"]  # nothing overtakes
@@ -333,13 +306,13 @@ async def test_pipelined_requests_are_answered_in_order_one_at_a_time() -> None:
         assert [(await client.answer()).body for _ in range(2)] == [b"/wait2", b"/3"]
         gate.open("/wait4")
         assert [(await client.answer()).body for _ in range(2)] == [b"/wait4", b"/5"]
-        await client.close()
+        client.drop_connection()
 
 
 async def test_a_client_is_not_read_while_its_handler_is_suspended() -> None:
     gate = Gate()
     async with serving(gate.__call__) as here:
-        client = await Client.connect(here)
+        client = await connect(here)
         client.send(get("/wait"))
         await gate.arrived.wait()
         flood = get("/x") * 400_000
@@ -448,7 +421,7 @@ def test_nothing_behind_connection_close_is_answered() -> None:
 async def test_what_was_accepted_is_finished_without_its_client(reset: bool) -> None:
     gate = Gate()
     async with serving(gate.__call__) as here:
-        client = await Client.connect(here)
+        client = await connect(here)
         client.send(get("/wait"))
         await gate.arrived.wait()
         if reset:
@@ -467,17 +440,17 @@ async def test_what_was_accepted_is_finished_without_its_client(reset: bool) -> 
 async def test_a_client_that_closed_its_half_gets_its_answers() -> None:
     gate = Gate()
     async with serving(gate.__call__) as here:
-        client = await Client.connect(here)
+        client = await connect(here)
         client.send(get("/wait1") + get("/wait2") + get("/3"))
         client.writer.write_eof()
         await gate.arrived.wait()
         gate.open("/wait1")
         await client.answer()
         gate.open("/wait2")
-        answers = read_answers(await client.rest())
+        answers = read_answers(await client.reader.read())
         assert [answer.body for answer in answers] == [b"/wait2", b"/3"]
         assert answers[-1].headers["connection"] == "close"
-        await client.close()
+        client.drop_connection()
 
 
 @pytest.mark.parametrize("part", [b"", b"GE", b"GET / HT", GET[:-2], post(b"abc")[:-1]])
@@ -520,7 +493,7 @@ def test_no_continue_for_a_body_that_is_refused() -> None:
 async def test_continue_waits_for_the_answers_before_it() -> None:
     gate = Gate()
     async with serving(gate.__call__) as here:
-        client = await Client.connect(here)
+        client = await connect(here)
         client.send(get("/wait") + EXPECT[:-4])
         await gate.arrived.wait()
         gate.open("/wait")
@@ -528,7 +501,7 @@ async def test_continue_waits_for_the_answers_before_it() -> None:
         assert (await client.answer()).status == 100
         client.send(b"body")
         assert (await client.answer()).status == 200
-        await client.close()
+        client.drop_connection()
 
 
 # --- upgrades -----------------------------------------------------------------------------------
@@ -613,7 +586,7 @@ async def test_input_during_the_handler_of_an_upgrade_is_kept() -> None:
         return upgraded(request)
 
     async with serving(slow) as here:
-        client = await Client.connect(here)
+        client = await connect(here)
         client.send(UPGRADE + b"a")
         await considered.wait()
         client.send(b"b" * 300_000)
@@ -621,7 +594,7 @@ async def test_input_during_the_handler_of_an_upgrade_is_kept() -> None:
         go.set()
         assert (await client.answer()).status == 101
         assert await client.reader.readexactly(300_001) == b"A" + b"B" * 300_000
-        await client.close()
+        client.drop_connection()
 
 
 def test_after_an_upgrade_http_is_garbage() -> None:
@@ -652,10 +625,7 @@ async def test_an_offer_to_upgrade_may_be_declined(late: str) -> None:
 
 @cases(
     "framed",
-    [
-        b"Content-Length: 4\r\n\r\nbody",
-        b"Transfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n",
-    ],
+    [b"Content-Length: 4\r\n\r\nbody", b"Transfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n"],
 )
 @cases("size", [1, 7, 100_000])
 def test_a_request_with_a_body_may_offer_to_upgrade(framed: bytes, size: int) -> None:
@@ -817,7 +787,7 @@ def test_an_idle_connection_has_one_timer_and_little_else() -> None:
 async def test_shutdown_closes_idle_connections_and_finishes_requests_under_way() -> None:
     gate = Gate()
     async with serving(gate.__call__) as here:
-        idle, busy, reading = [await Client.connect(here) for _ in range(3)]
+        idle, busy, reading = [await connect(here) for _ in range(3)]
         idle.send(get("/"))
         await idle.answer()
         busy.send(get("/wait") + get("/next"))
@@ -826,37 +796,37 @@ async def test_shutdown_closes_idle_connections_and_finishes_requests_under_way(
         await until(lambda: here.server.connections == 3)
         assert "/wait" in gate.started
         ending = asyncio.ensure_future(here.server.shutdown(5))
-        assert await idle.rest() == b""
+        assert await idle.reader.read() == b""
         assert not ending.done()
         reading.send(b"c")
-        (answer,) = read_answers(await reading.rest())
+        (answer,) = read_answers(await reading.reader.read())
         assert answer.headers["connection"] == "close"
         assert not ending.done()
         gate.open("/wait")
-        answers = read_answers(await busy.rest())
+        answers = read_answers(await busy.reader.read())
         assert [answer.body for answer in answers] == [b"/wait", b"/next"]
         assert answers[-1].headers["connection"] == "close"
         await ending
         assert here.server.connections == 0
-        late = await Client.connect(here)
+        late = await connect(here)
         with contextlib.suppress(ConnectionResetError):
-            assert await late.rest() == b""
+            assert await late.reader.read() == b""
         for client in (idle, busy, reading, late):
-            await client.close()
+            client.drop_connection()
 
 
 async def test_shutdown_aborts_what_takes_too_long() -> None:
     gate = Gate()
     async with serving(gate.__call__) as here:
-        client = await Client.connect(here)
+        client = await connect(here)
         client.send(get("/wait"))
         await gate.arrived.wait()
         await here.server.shutdown(0.05)
         with contextlib.suppress(ConnectionResetError):
-            assert await client.rest() == b""
+            assert await client.reader.read() == b""
         gate.open("/wait")
         await until(lambda: bool(gate.finished))
-        await client.close()
+        client.drop_connection()
 
 
 async def test_a_closed_connection_leaves_no_cycle_behind() -> None:
@@ -868,11 +838,11 @@ async def test_a_closed_connection_leaves_no_cycle_behind() -> None:
     try:
         before = connections()
         async with serving() as here:
-            client = await Client.connect(here)
+            client = await connect(here)
             client.send(post(b"x" * 100))
             await client.answer()
             assert connections() == before + 1
-            await client.close()
+            client.drop_connection()
             await until(lambda: connections() == before)
     finally:
         gc.enable()
@@ -911,10 +881,10 @@ async def test_the_shell_serves_on_a_unix_socket(tmp_path: Path) -> None:
         path = str(tmp_path / "socket")
         listener = await loop.create_unix_server(here.server.protocol, path)
         reader, writer = await asyncio.open_unix_connection(path)
-        client = Client(reader, writer)
+        client = RawClient(reader, writer)
         client.send(GET)
         assert (await client.answer()).status == 200
-        await client.close()
+        client.drop_connection()
         listener.close()
         await listener.wait_closed()
 

@@ -7,6 +7,7 @@ import socket
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
 from unittest.mock import patch
 
 import msgspec
@@ -76,6 +77,13 @@ class Pair:
         self.running[index] = siblings
         return siblings
 
+    async def connected(self, *answers: Any, **clocks: Any) -> Siblings:
+        """Start both, the second with these arguments; the first has heard it."""
+        caller = self.start(0)
+        self.start(1, *answers, **clocks)
+        await heard(caller)
+        return caller
+
     def kill(self, index: int) -> None:
         """As a process is killed: its descriptors are closed, the supervisor keeps its own."""
         with patch("autopush.net.siblings.report_ended"):
@@ -100,9 +108,7 @@ async def heard(siblings: Siblings) -> None:
 
 
 async def test_a_call_is_answered_by_the_other_worker(pair: Pair) -> None:
-    caller = pair.start(0)
-    pair.start(1, lambda asked: f"{asked}, answered")
-    await heard(caller)
+    caller = await pair.connected(lambda asked: f"{asked}, answered")
     assert await caller[1].call(PORT, "asked") == "asked, answered"
 
 
@@ -110,9 +116,7 @@ async def test_what_a_version_does_not_understand_fails_as_if_it_stood_still(pai
     """Of a version that asks or answers something else at that port."""
     asks = Port[int, str]("port", int, str)
     answers = Port[str, int]("port", str, int)
-    caller = pair.start(0)
-    pair.start(1, echo)
-    await heard(caller)
+    caller = await pair.connected(echo)
     with pytest.raises(SiblingSilent):
         await caller[1].call(asks, 5)
     with pytest.raises(SiblingSilent):
@@ -137,9 +141,7 @@ async def test_a_worker_that_is_killed_with_unread_calls_has_ended(pair: Pair) -
 async def test_a_worker_of_a_version_with_other_frames_counts_as_ended(pair: Pair) -> None:
     errors: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, about: errors.append(about))
-    caller = pair.start(0)
-    pair.start(1, echo)
-    await heard(caller)
+    caller = await pair.connected(echo)
     other = pair.running[1][0]
     asyncio.get_running_loop().remove_reader(other._socket)  # it does not answer, but:
     call = caller[1].call(PORT, "/p")
@@ -232,9 +234,7 @@ async def test_answers_come_as_they_are_ready(pair: Pair) -> None:
             await gates[asked].wait()
         return asked
 
-    caller = pair.start(0)
-    pair.start(1, answer)
-    await heard(caller)
+    caller = await pair.connected(answer)
     slow = caller[1].call(PORT, "/slow")
     fast = caller[1].call(PORT, "/fast")
     gates["/fast"].set()
@@ -244,9 +244,7 @@ async def test_answers_come_as_they_are_ready(pair: Pair) -> None:
 
 
 async def test_many_large_requests_wait_until_the_other_worker_reads(pair: Pair) -> None:
-    caller = pair.start(0)
-    pair.start(1, lambda asked: asked[:4])
-    await heard(caller)
+    caller = await pair.connected(lambda asked: asked[:4])
     bodies = [f"{number:04}" + 50_000 * "x" for number in range(200)]
     calls = [caller[1].call(PORT, body) for body in bodies]
     answers = await asyncio.gather(*calls)
@@ -262,9 +260,7 @@ async def test_what_waits_for_a_silent_worker_fails_and_what_follows_fails_at_on
         answered.append(asked)
         return asked
 
-    caller = pair.start(0)
-    pair.start(1, answer)
-    await heard(caller)
+    caller = await pair.connected(answer)
     other = pair.running[1][0]
     loop = asyncio.get_running_loop()
     loop.remove_reader(other._socket)  # it stands still
@@ -327,9 +323,8 @@ async def test_a_call_that_is_read_too_late_fails_though_the_worker_is_heard(pai
         answered.append(asked)
         return asked
 
-    caller = pair.start(0)
-    pair.start(1, answer, monotonic=lambda: time.monotonic() + 2)  # each call is too old
-    await heard(caller)
+    # Each call is too old.
+    caller = await pair.connected(answer, monotonic=lambda: time.monotonic() + 2)
     with pytest.raises(SiblingSilent):
         await asyncio.wait_for(caller[1].call(PORT, "/p"), 10)
     assert answered == []
@@ -344,9 +339,7 @@ async def test_a_call_that_takes_long_is_no_silence(pair: Pair) -> None:
             await gate.wait()
         return asked
 
-    caller = pair.start(0)
-    pair.start(1, answer)
-    await heard(caller)
+    caller = await pair.connected(answer)
     call = asyncio.ensure_future(caller[1].call(PORT, "/long"))
     done, _ = await asyncio.wait([call], timeout=3)  # three times `silent_after`
     assert not done
@@ -363,9 +356,7 @@ async def test_what_waited_for_a_worker_that_was_restarted_fails_and_is_not_carr
         await never.wait()
         return asked
 
-    caller = pair.start(0)
-    pair.start(1, hang)
-    await heard(caller)
+    caller = await pair.connected(hang)
     read = asyncio.ensure_future(caller[1].call(PORT, "/read"))
     await asyncio.sleep(0)
     pair.kill(1)
@@ -392,9 +383,7 @@ async def test_calls_without_an_answer_are_bounded(pair: Pair) -> None:
         await never.wait()
         return asked
 
-    caller = pair.start(0)
-    pair.start(1, hang)
-    await heard(caller)
+    caller = await pair.connected(hang)
     calls = [caller[1].call(PORT, "/p") for _ in range(MAX_WAITING)]
     with pytest.raises(SiblingBusy):
         caller[1].call(PORT, "/p")
@@ -404,9 +393,7 @@ async def test_calls_without_an_answer_are_bounded(pair: Pair) -> None:
 
 
 async def test_a_request_that_fits_into_no_packet_is_refused(pair: Pair) -> None:
-    caller = pair.start(0)
-    pair.start(1, echo)
-    await heard(caller)
+    caller = await pair.connected(echo)
     with pytest.raises(CallTooLarge):
         caller[1].call(PORT, "x" * MAX_PACKET)
 
@@ -418,9 +405,7 @@ async def test_a_connection_goes_on_in_the_other_worker(pair: Pair) -> None:
         adopted.append((sock, state))
         return Adoption.TAKEN
 
-    caller = pair.start(0)
-    pair.start(1, echo, adopt)
-    await heard(caller)
+    caller = await pair.connected(echo, adopt)
     here, client = socket.socketpair()
     answer = await caller[1].hand_over(here.fileno(), b"state")
     here.close()
@@ -433,9 +418,7 @@ async def test_a_connection_goes_on_in_the_other_worker(pair: Pair) -> None:
 
 
 async def test_a_connection_that_is_not_taken_over_stays(pair: Pair) -> None:
-    caller = pair.start(0)
-    pair.start(1, echo)
-    await heard(caller)
+    caller = await pair.connected(echo)
     here, client = socket.socketpair()
     assert await caller[1].hand_over(here.fileno(), b"") is Adoption.REFUSED
     with pytest.raises(CallTooLarge):
@@ -517,9 +500,7 @@ async def test_a_worker_that_ends_says_so(pair: Pair) -> None:
         await gate.wait()
         return asked
 
-    caller = pair.start(0)
-    pair.start(1, answer)
-    await heard(caller)
+    caller = await pair.connected(answer)
     assert caller.heard(1) is not None
     waiting = caller[1].call(PORT, "/p")
     await asyncio.sleep(0)

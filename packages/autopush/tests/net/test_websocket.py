@@ -200,10 +200,7 @@ def test_a_binary_message_is_reported_at_its_header_and_closed_with_1003(
     connection: Connection,
 ) -> None:
     connection.receive(frame(wire.BINARY, length=60_000)[:2])
-    assert connection.events == [
-        ("binary",),
-        ("closed", 1003, "only text messages are accepted"),
-    ]
+    assert connection.events == [("binary",), ("closed", 1003, "only text messages are accepted")]
     assert connection.sent() == wire.server_close(1003, b"only text messages are accepted")
     assert connection.state() == "ended"
 
@@ -656,9 +653,7 @@ def test_close_ends_a_pause_so_that_the_answer_is_seen(connection: Connection) -
     assert connection.state() == "lost"
 
 
-def test_a_hook_that_raises_in_a_later_turn_loses_the_connection(
-    connection: Connection,
-) -> None:
+def test_a_hook_that_raises_in_a_later_turn_loses_the_connection(connection: Connection) -> None:
     def fail(payload: bytes) -> None:
         raise LookupError(payload)
 

@@ -200,8 +200,7 @@ def test_every_refusal_leads_to_its_explanation(refused: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "payload",
-    [b"{}", frame(messageType="ping"), frame(messageType="register", channelID=CHANNEL)],
+    "payload", [b"{}", frame(messageType="ping"), frame(messageType="register", channelID=CHANNEL)]
 )
 def test_anything_before_hello_closes(payload: bytes) -> None:
     session = new_session()
@@ -806,10 +805,7 @@ def test_expired_messages_are_deleted_and_the_next_page_is_read_at_once() -> Non
     session = identified(new=False)
     dead = [stored(number, ttl=0) for number in range(10)]
     effects = read_pages(session, FIRST, StoredPage(dead, "02:9"))
-    assert effects == [
-        DeleteMessages([entry.row for entry in dead]),
-        ReadStored(after="02:9"),
-    ]
+    assert effects == [DeleteMessages([entry.row for entry in dead]), ReadStored(after="02:9")]
 
 
 def test_stored_messages_of_an_unsubscribed_channel_are_deleted_and_not_sent() -> None:

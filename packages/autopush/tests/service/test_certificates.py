@@ -68,8 +68,4 @@ async def test_one_by_acme_is_taken_when_it_is_there(tmp_path: Path) -> None:
         watching.cancel()
     assert left == pytest.approx(30 * 86_400, abs=60)
     assert certificates.of("endpoint") is placeholder
-    assert certificates.health(now) == {
-        "status": "OK",
-        "names": ["push.example"],
-        "days_left": 29,
-    }
+    assert certificates.health(now) == {"status": "OK", "names": ["push.example"], "days_left": 29}

@@ -135,9 +135,7 @@ def test_closing_frees_the_ports(bound: Bind) -> None:
     settings, (sockets,) = bound()
     close(sockets)
     again, _ = bound(
-        port=settings.port,
-        endpoint_port=settings.endpoint_port,
-        router_port=settings.router_port,
+        port=settings.port, endpoint_port=settings.endpoint_port, router_port=settings.router_port
     )
     assert again.port == settings.port
 
@@ -161,9 +159,7 @@ def test_a_connection_node_binds_no_endpoint_port(bound: Bind) -> None:
     assert settings.endpoint_port == taken
 
 
-def test_an_endpoint_node_binds_its_port_only_and_its_urls_have_it_by_default(
-    bound: Bind,
-) -> None:
+def test_an_endpoint_node_binds_its_port_only_and_its_urls_have_it_by_default(bound: Bind) -> None:
     settings, (sockets,) = bound(command="endpoint", endpoint_port=None)
     assert sockets.keys() == {"endpoint"}
     assert settings.port == settings.port_of_endpoints == port_of(sockets["endpoint"])
@@ -260,9 +256,7 @@ def test_workers_share_the_public_ports(bound: Bind) -> None:
     assert {port_of(each["endpoint"]) for each in workers} == {settings.endpoint_port}
 
 
-def test_each_worker_has_its_own_internal_port_and_the_first_the_requested_one(
-    bound: Bind,
-) -> None:
+def test_each_worker_has_its_own_internal_port_and_the_first_the_requested_one(bound: Bind) -> None:
     port = unused_port()
     settings, workers = bound(workers=3, router_port=port)
     assert settings.router_port == port_of(workers[0]["router"]) == port
@@ -447,9 +441,7 @@ def test_connections_of_nodes_leave_half_of_what_is_kept_from_clients(
     assert internal_connections_allowed() == allowed
 
 
-def test_a_next_version_uses_the_sockets_that_listen_where_it_should(
-    bound: Bind,
-) -> None:
+def test_a_next_version_uses_the_sockets_that_listen_where_it_should(bound: Bind) -> None:
     settings, sockets = bound(workers=2)
     ports = {option: port_of(sockets[0][each]) for option, each in PURPOSES.items()}
     same, used = bind(settings.with_ports(**ports), sockets)

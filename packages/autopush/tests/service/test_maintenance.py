@@ -194,9 +194,7 @@ async def test_old_month_tables_are_dropped_and_the_next_one_is_made(
     assert f'"tables_dropped":["{old}"]' in line
 
 
-async def test_what_fails_is_logged_and_done_by_the_next_look(
-    end_logs: Callable[[], str],
-) -> None:
+async def test_what_fails_is_logged_and_done_by_the_next_look(end_logs: Callable[[], str]) -> None:
     service = Service()
     await service.add_users(12, 3)
     worker, other = await service.worker(), await service.worker()

@@ -14,12 +14,7 @@ import uvloop
 
 from autopush.keys import ServiceKeys
 from autopush.service import startup
-from autopush.service.startup import (
-    StartStopped,
-    StopSignal,
-    announce,
-    announce_addresses,
-)
+from autopush.service.startup import StartStopped, StopSignal, announce, announce_addresses
 from autopush.settings import Settings, StartupError
 
 KEYS = ServiceKeys(("k",), ("a",))

@@ -33,7 +33,6 @@ from keytables import (
     Engine,
     KeytablesError,
     StorageFull,
-    Table,
     Throttled,
     Unavailable,
 )
@@ -42,33 +41,21 @@ from keytables.sqlite.locks import UsageLock
 from support.clocks import ManualClock
 from support.damaged_store import damage_log, leave_unclosed
 from support.data_store import DataStore
-from support.memory_engine import MemoryEngine, MemoryTable
+from support.memory_engine import MemoryEngine
 
 TIMEOUT = 30
 
 
-class FailingEngine(MemoryEngine):
-    """Cannot make tables, or cannot do more than that."""
+def failing_engine(what: str, error: KeytablesError) -> MemoryEngine:
+    """One that fails at each call of that kind."""
 
-    def __init__(self, error: KeytablesError, *, on_open: bool) -> None:
-        super().__init__()
-        self.error = error
-        self.on_open = on_open
-        self.closed = 0
+    def fail(call: str) -> None:
+        if call == what:
+            raise error
 
-    async def ensure_table(self, table: Table, *, capacity: Capacity | None = None) -> MemoryTable:
-        if self.on_open:
-            raise self.error
-        return await super().ensure_table(table, capacity=capacity)
-
-    def called(self, what: str) -> None:
-        if not self.on_open and what == "put storage":
-            raise self.error
-        super().called(what)
-
-    async def close(self) -> None:
-        self.closed += 1
-        await super().close()
+    engine = MemoryEngine()
+    engine.on_call = fail
+    return engine
 
 
 @pytest.fixture
@@ -146,37 +133,37 @@ async def test_what_keeps_it_from_opening_is_one_line_that_names_the_store(
     error: KeytablesError,
     do: Callable[[Settings, ServiceClock], Awaitable[object]],
 ) -> None:
-    engine = FailingEngine(error, on_open=True)
+    engine = failing_engine("ensure_table", error)
     given = opens(engine)
     with pytest.raises(StartupError) as caught:
         await do(settings, ServiceClock(ManualClock()))
     assert given["url"] == "dynamodb://eu-west-1"
     assert str(caught.value) == f"cannot open the store dynamodb://eu-west-1: {error}"
-    assert engine.closed == 1
+    assert engine.closings == 1
 
 
 async def test_an_operation_that_does_not_work_is_reported_with_the_permission_it_needs(
     settings: Settings, opens: Callable[[Engine], dict[str, object]]
 ) -> None:
-    engine = FailingEngine(AccessRefused("PutItem", "storage"), on_open=False)
+    engine = failing_engine("put storage", AccessRefused("PutItem", "storage"))
     opens(engine)
     with pytest.raises(StartupError) as caught:
         await try_store(settings, ServiceClock(ManualClock()))
     assert "dynamodb://eu-west-1: " in str(caught.value)
     assert "the right dynamodb:PutItem on table storage is needed" in str(caught.value)
-    assert engine.closed == 1
+    assert engine.closings == 1
 
 
 async def test_a_disk_without_space_does_not_end_the_start_and_is_logged(
     settings: Settings, opens: Callable[[Engine], dict[str, object]], end_logs: Callable[[], str]
 ) -> None:
-    engine = FailingEngine(StorageFull("no space left on the disk"), on_open=False)
+    engine = failing_engine("put storage", StorageFull("no space left on the disk"))
     opens(engine)
     await try_store(settings, ServiceClock(ManualClock()))
     [line] = end_logs().splitlines()
     assert "The disk is full: the store is served without having been tried" in line
     assert "no space left on the disk" in line
-    assert engine.closed == 1
+    assert engine.closings == 1
 
 
 async def test_the_engine_of_a_worker_gets_the_reserve_and_reports_its_failures(

@@ -14,16 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from autopush.service.supervisor import (
-    CONFIRM_AFTER,
-    HEALTHY_AFTER,
-    Restarts,
-    Watchdog,
-    WorkerSlot,
-)
+from autopush.service.supervisor import CONFIRM_AFTER, HEALTHY_AFTER, Restarts, Watchdog, WorkerSlot
 from support.forked import ForkedProcess
 
-HEADER = """
+HEADER = '''
 import mmap, os, pickle, select, signal, sys, time, warnings
 from autopush.service import supervisor
 from autopush.service.reload import MAX_MESSAGE, Reloading, WorkerReply
@@ -103,7 +97,14 @@ def supervise(
     )
 
 start = until_stopped
-"""
+
+next_version = [sys.executable, "-c", """
+import json, os, sys, time
+print("next", os.getpid(), flush=True)
+os.write(json.loads(os.environ["INHERITED_BY_AUTOPUSH"])["ready_pipe"], b"ready")
+time.sleep(float(sys.argv[1]))
+"""]
+'''
 
 
 class Supervised:
@@ -127,9 +128,6 @@ class Supervised:
             *lines, self._partial = (self._partial + data).split(b"\n")
             self.lines += [line.decode().split() for line in lines]
         return self.lines
-
-    def wait_for_ready(self) -> None:
-        self.wait_for(lambda lines: any(line[0] == "ready" for line in lines))
 
     def pids(self, index: int) -> list[int]:
         """Process ids of the workers that had this index, oldest first."""
@@ -164,11 +162,13 @@ class Supervised:
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Iterator[Callable[[str], Supervised]]:
+def run(tmp_path: Path) -> Iterator[Callable[..., Supervised]]:
     started: list[Supervised] = []
 
-    def start(program: str) -> Supervised:
+    def start(program: str, *, is_ready: bool = True) -> Supervised:
         started.append(Supervised(HEADER + program, tmp_path / f"errors-{len(started)}"))
+        if is_ready:
+            started[-1].wait_for(lambda lines: ["ready"] in lines)
         return started[-1]
 
     yield start
@@ -176,7 +176,7 @@ def run(tmp_path: Path) -> Iterator[Callable[[str], Supervised]]:
         supervised.close()
 
 
-Run = Callable[[str], Supervised]
+Run = Callable[..., Supervised]
 
 
 def alive(pid: int) -> bool:
@@ -203,7 +203,6 @@ def start(slot):
 supervise(start, 3)
 """
     )
-    service.wait_for_ready()
     assert service.end()[0] == 0
     assert service.count("ready") == 1
     assert service.lines.index(["last"]) < service.lines.index(["ready"])
@@ -233,7 +232,6 @@ def start(slot):
 supervise(start)
 """
     )
-    service.wait_for_ready()
     assert service.end()[0] == 0
     assert service.count("ready") == 1
     assert service.lines.index(["replacement"]) < service.lines.index(["ready"])
@@ -242,7 +240,6 @@ supervise(start)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_stops_every_worker_and_ends_with_0(run: Run, number: int) -> None:
     service = run("supervise(start)")
-    service.wait_for_ready()
     code, err = service.end(number)
     assert (code, err) == (0, "")
     assert service.count("stopped") == 2
@@ -251,7 +248,6 @@ def test_a_signal_stops_every_worker_and_ends_with_0(run: Run, number: int) -> N
 
 def test_an_interrupt_sent_to_the_whole_group_ends_with_0_and_restarts_no_worker(run: Run) -> None:
     service = run("supervise(start, 4)")
-    service.wait_for_ready()
     os.killpg(service.process.pid, signal.SIGINT)
     code, err = service.result()
     assert (code, err) == (0, "")
@@ -261,7 +257,6 @@ def test_an_interrupt_sent_to_the_whole_group_ends_with_0_and_restarts_no_worker
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM])
 def test_a_worker_that_ended_is_restarted_at_once(run: Run, number: signal.Signals) -> None:
     service = run("supervise(start)")
-    service.wait_for_ready()
     (victim,), (other,) = service.pids(0), service.pids(1)
     os.kill(victim, number)
     service.wait_for(lambda _: len(service.pids(0)) == 2)
@@ -277,7 +272,6 @@ def test_a_worker_that_ended_is_restarted_at_once(run: Run, number: signal.Signa
 
 def test_workers_that_end_at_the_same_moment_are_all_restarted(run: Run) -> None:
     service = run("supervise(start, 8)")
-    service.wait_for_ready()
     for index in range(8):
         os.kill(service.pids(index)[0], signal.SIGKILL)
     service.wait_for(lambda _: all(len(service.pids(index)) == 2 for index in range(8)))
@@ -291,7 +285,8 @@ def start(slot):
     say("died", time.monotonic())
     raise LookupError("broken")
 supervise(start, 1)
-"""
+""",
+        is_ready=False,
     )
     service.wait_for(lambda lines: len(lines) >= 5)
     times = [float(line[1]) for line in service.lines[:5]]
@@ -326,7 +321,8 @@ def start(slot):
         return 3
     return until_stopped(slot)
 supervise(start, 3)
-"""
+""",
+        is_ready=False,
     )
     code, err = service.result()
     assert (code, err) == (3, "autopush: port in use\n")
@@ -347,7 +343,6 @@ def start(slot):
 supervise(start)
 """
     )
-    service.wait_for_ready()
     os.kill(service.pids(0)[0], signal.SIGKILL)
     service.wait_for(lambda _: service.count("refused") >= 2)
     assert service.process.poll() is None
@@ -369,7 +364,6 @@ def start(slot):
 supervise(start, grace_period=0.3)
 """
     )
-    service.wait_for_ready()
     code, err = service.end()
     assert code == 0
     assert service.count("stopped", "1") == 1
@@ -382,12 +376,9 @@ def test_a_worker_that_does_not_end_after_an_upgrade_is_killed_after_the_drain_a
 ) -> None:
     service = run(
         """
-ready = '''import json, os
-os.write(json.loads(os.environ["INHERITED_BY_AUTOPUSH"])["ready_pipe"], b"ready")'''
-supervise(start, grace_period=0.3, next=[sys.executable, "-c", ready], drain=0.5)
+supervise(start, grace_period=0.3, next=[*next_version, "0"], drain=0.5)
 """
     )
-    service.wait_for_ready()
     began = time.monotonic()
     service.process.send_signal(signal.SIGUSR2)
     assert service.process.wait(30) == 0
@@ -399,11 +390,6 @@ supervise(start, grace_period=0.3, next=[sys.executable, "-c", ready], drain=0.5
 def test_when_the_next_version_fails_while_workers_end_others_take_their_places(run: Run) -> None:
     service = run(
         """
-ready = '''import json, os, time
-print("next", os.getpid(), flush=True)
-os.write(json.loads(os.environ["INHERITED_BY_AUTOPUSH"])["ready_pipe"], b"ready")
-time.sleep(600)'''
-
 def start(slot):
     signal.signal(signal.SIGUSR2, lambda *_: say("retires", slot.index))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGUSR2])
@@ -414,10 +400,9 @@ def ends_at_once(slot):  # it has no clients
     slot.report_ready()
     return signal.sigwait([signal.SIGTERM, signal.SIGUSR2]) and 0
 
-supervise(start, next=[sys.executable, "-c", ready], drain=600)
+supervise(start, next=[*next_version, "600"], drain=600)
 """
     )
-    service.wait_for_ready()
     service.process.send_signal(signal.SIGUSR2)
     service.wait_for(lambda lines: service.count("retires", "1") == 1)
     (following,) = (int(line[1]) for line in service.lines if line[0] == "next")
@@ -433,19 +418,13 @@ supervise(start, next=[sys.executable, "-c", ready], drain=600)
 def test_a_companion_is_restarted_and_ends_with_this_version(run: Run) -> None:
     service = run(
         """
-ready = '''import json, os, time
-print("next", os.getpid(), flush=True)
-os.write(json.loads(os.environ["INHERITED_BY_AUTOPUSH"])["ready_pipe"], b"ready")
-time.sleep(600)'''
-
-supervise(start, 1, next=[sys.executable, "-c", ready], drain=600, beside=companion)
+supervise(start, 1, next=[*next_version, "600"], drain=600, beside=companion)
 """
     )
 
     def pids() -> list[int]:
         return [int(line[1]) for line in service.lines if line[0] == "companion"]
 
-    service.wait_for_ready()
     service.wait_for(lambda _: len(pids()) == 1)
     os.kill(pids()[0], signal.SIGKILL)
     service.wait_for(lambda _: len(pids()) == 2)
@@ -463,7 +442,6 @@ supervise(start, 1, next=[sys.executable, "-c", ready], drain=600, beside=compan
 
 def test_a_companion_notices_when_the_parent_is_killed(run: Run) -> None:
     service = run("supervise(start, 1, beside=companion)")
-    service.wait_for_ready()
     service.wait_for(lambda _: service.count("companion") == 1)
     service.process.kill()
     service.wait_for(lambda _: service.count("orphaned", "companion") == 1)
@@ -471,7 +449,6 @@ def test_a_companion_notices_when_the_parent_is_killed(run: Run) -> None:
 
 def test_workers_also_restarted_ones_notice_when_the_parent_is_killed(run: Run) -> None:
     service = run("supervise(start, 3)")
-    service.wait_for_ready()
     os.kill(service.pids(0)[0], signal.SIGKILL)
     service.wait_for(lambda _: len(service.pids(0)) == 2)
     service.process.kill()
@@ -486,7 +463,8 @@ def start(slot):
     select.select([slot.messages], [], [])
     return until_stopped(slot)
 supervise(start, 3)
-"""
+""",
+        is_ready=False,
     )
     service.wait_for(lambda _: service.count("started") == 3)
     service.process.send_signal(signal.SIGHUP)
@@ -495,7 +473,7 @@ supervise(start, 3)
         ["took", index, "7"] for index in "012"
     ]
     assert service.count("answer", "True", "max_requests") == 1
-    service.wait_for_ready()
+    service.wait_for(lambda lines: ["ready"] in lines)
     code, errors = service.end()
     assert (code, "ERROR" in errors) == (0, False)
 
@@ -515,7 +493,6 @@ def start(slot):
 supervise(start, 2)
 """
     )
-    service.wait_for_ready()
     assert service.count("started", "0", "False") == 1
     service.process.send_signal(signal.SIGHUP)
     service.wait_for(lambda _: service.count("started", "0", "True") == 1)
@@ -536,7 +513,6 @@ def start(slot):
 supervise(start, 2)
 """
     )
-    service.wait_for_ready()
     assert service.count("child", "True", "-1", "True") == 2
     threads = os.listdir(f"/proc/{service.process.pid}/task")
     assert len(threads) == 1
@@ -559,7 +535,6 @@ supervisor.wait = spy
 supervise(start, watchdog_timeout={watchdog_timeout})
 """
     )
-    wakeups.wait_for_ready()
     wakeups.wait_for(lambda lines: lines[-1][0] == "sleeps")
     assert least <= float(wakeups.lines[-1][1]) <= most
     assert wakeups.end()[0] == 0
@@ -567,7 +542,6 @@ supervise(start, watchdog_timeout={watchdog_timeout})
 
 def test_output_buffered_in_the_parent_is_not_printed_by_the_children(run: Run) -> None:
     service = run("sys.stdout.write('once\\n')\nsupervise(start, 3)")
-    service.wait_for_ready()
     assert service.end()[0] == 0
     assert service.count("once") == 1
 
@@ -583,7 +557,6 @@ def start(slot):
 supervise(start)
 """
     )
-    service.wait_for_ready()
     code, err = service.end()
     assert code == 0
     assert err.count("INFO worker: line") == 180
@@ -604,7 +577,6 @@ def test_a_report_to_a_parent_that_is_gone_raises_nothing() -> None:
 
 def test_a_frozen_worker_is_killed_and_replaced(run: Run) -> None:
     service = run("supervise(start, watchdog_timeout=0.5)")
-    service.wait_for_ready()
     (victim,), (other,) = service.pids(0), service.pids(1)
     frozen_at = time.monotonic()
     os.kill(victim, signal.SIGSTOP)

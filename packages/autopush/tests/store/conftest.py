@@ -16,9 +16,4 @@ engine = engines.engine_fixture(engines.NAMES)
 
 @pytest.fixture
 async def store(engine: Engine, clock: ManualClock) -> PushStore:
-    return await PushStore.open(
-        engine,
-        TablePlan(),
-        key_hash="",
-        clock=clock,
-    )
+    return await PushStore.open(engine, TablePlan(), key_hash="", clock=clock)

@@ -128,9 +128,7 @@ async def test_a_new_user_is_recorded_with_its_filter(store: PushStore) -> None:
     assert record.min_urgency == "normal"
 
 
-async def test_the_hash_of_a_secret_is_recorded_with_a_new_user_and_stays(
-    store: PushStore,
-) -> None:
+async def test_the_hash_of_a_secret_is_recorded_with_a_new_user_and_stays(store: PushStore) -> None:
     await store.users.create(UAID, NODE, 5, store.current.name, secret_hash="hash")
     for connected_at in (6, 7):
         record = await record_of(store)

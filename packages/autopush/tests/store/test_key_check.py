@@ -8,12 +8,7 @@ from autopush.jobs import RateLimiter
 from autopush.keys import key_fingerprints
 from autopush.store import PushStore, TablePlan
 from autopush.store.maintenance import UserRemover, find_old_users, months_ago
-from autopush.store.preflight import (
-    FINGERPRINTS,
-    accept_keys,
-    are_keys_known,
-    are_keys_lost,
-)
+from autopush.store.preflight import FINGERPRINTS, accept_keys, are_keys_known, are_keys_lost
 from autopush.store.tables import KEYS_ROW, router_table
 from autopush.store.users import connect_keys
 from autopush.webpush.tokens import new_key

@@ -25,12 +25,7 @@ async def test_topics_are_read_first_then_the_rest_by_storing_time(
     for number in (3, 1, 2):
         await store.current.store(message(clock, number))
     await store.current.store(message(clock, 9, topic="news"))
-    assert await versions(store) == [
-        "version-9",
-        "version-1",
-        "version-2",
-        "version-3",
-    ]
+    assert await versions(store) == ["version-9", "version-1", "version-2", "version-3"]
 
 
 async def test_a_page_is_bounded_and_names_the_last_sort_key(
@@ -127,12 +122,7 @@ async def test_a_row_that_cannot_be_read_hides_no_other(
 async def test_a_read_pointer_of_the_predecessor_is_found(engine: Engine, store: PushStore) -> None:
     table = await engine.ensure_table(message_table("message"))
     await table.put(
-        {
-            "uaid": UAID,
-            "chidmessageid": " ",
-            "current_timestamp": 77,
-            "chids": frozenset({CHANNEL}),
-        }
+        {"uaid": UAID, "chidmessageid": " ", "current_timestamp": 77, "chids": frozenset({CHANNEL})}
     )
     batch = await store.current.read(UAID, None)
     assert (batch.read_to, batch.channels) == (77, frozenset({CHANNEL}))

@@ -64,12 +64,7 @@ async def test_the_tables_of_this_month_and_the_previous_one_are_created(
     engine: Engine, clock: ManualClock
 ) -> None:
     store = await open_store(engine, clock, at(2027, 1, 15))
-    assert await engine.table_names() == [
-        "message_2026_12",
-        "message_2027_01",
-        "router",
-        "storage",
-    ]
+    assert await engine.table_names() == ["message_2026_12", "message_2027_01", "router", "storage"]
     assert known(store) == ["message_2026_12", "message_2027_01"]
     assert store.current.name == "message_2027_01"
 
@@ -148,22 +143,13 @@ async def test_two_years_of_minutes_start_every_month_once(clock: ManualClock) -
 
 
 async def test_a_month_is_not_started_before_its_table_exists(clock: ManualClock) -> None:
-    class Refusing(MemoryEngine):
-        refuses = False
-
-        async def ensure_table(self, table: object, *, capacity: object = None) -> object:  # type: ignore[override]
-            if self.refuses:
-                raise Throttled("no more tables today")
-            return await super().ensure_table(table, capacity=capacity)  # type: ignore[arg-type]
-
-    engine = Refusing(clock)
+    engine = MemoryEngine(clock)
     store = await open_store(engine, clock, at(2026, 11, 15))
-    engine.refuses = True
+    engine.fail("ensure_table", Throttled("no more tables today"))
     clock.now = at(2026, 12, 1)
     with pytest.raises(Throttled):
         await store.rotate()
     assert store.current.name == "message_2026_11"
-    engine.refuses = False
     await store.rotate()
     assert store.current.name == "message_2026_12"
 
@@ -270,19 +256,8 @@ async def test_a_missing_or_old_or_foreign_table_is_not_created(
     assert await engine.table_names() == before
 
 
-class Listing(MemoryEngine):
-    """Counts how often its tables are listed."""
-
-    lists = 0
-
-    async def table_names(self) -> list[str]:
-        self.lists += 1
-        await asyncio.sleep(0)
-        return await super().table_names()
-
-
 async def test_a_missing_table_is_looked_for_once_a_minute(clock: ManualClock) -> None:
-    engine = Listing(clock)
+    engine = MemoryEngine(clock)
     store = await open_store(engine, clock, at(2026, 11, 15))
     engine.lists = 0
     for _ in range(3):
@@ -295,7 +270,7 @@ async def test_a_missing_table_is_looked_for_once_a_minute(clock: ManualClock) -
 
 
 async def test_concurrent_searches_for_tables_share_one_listing(clock: ManualClock) -> None:
-    engine = Listing(clock)
+    engine = MemoryEngine(clock)
     store = await open_store(engine, clock, at(2026, 11, 15))
     engine.lists = 0
     names = [f"message_2026_{month:02}" for month in range(1, 9)] * 20
@@ -304,7 +279,7 @@ async def test_concurrent_searches_for_tables_share_one_listing(clock: ManualClo
 
 
 async def test_the_cache_of_absent_tables_is_bounded(clock: ManualClock) -> None:
-    engine = Listing(clock)
+    engine = MemoryEngine(clock)
     store = await open_store(engine, clock, at(2026, 11, 15))
     for number in range(2 * MAX_ABSENT):
         await store.table(f"message_{3000 + number // 12}_{number % 12 + 1:02}")
@@ -317,21 +292,12 @@ async def test_the_cache_of_absent_tables_is_bounded(clock: ManualClock) -> None
 
 
 async def test_a_failed_listing_is_no_proof_of_absence(clock: ManualClock) -> None:
-    class Failing(MemoryEngine):
-        fails = False
-
-        async def table_names(self) -> list[str]:
-            if self.fails:
-                raise Throttled("full")
-            return await super().table_names()
-
-    engine = Failing(clock)
+    engine = MemoryEngine(clock)
     store = await open_store(engine, clock, at(2026, 11, 15))
     await make(engine, "message_2026_12")
-    engine.fails = True
+    engine.fail("table_names", Throttled("full"))
     with pytest.raises(Throttled):
         await store.table("message_2026_12")
-    engine.fails = False
     assert await store.table("message_2026_12") is not None
 
 

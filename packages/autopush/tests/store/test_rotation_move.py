@@ -80,12 +80,7 @@ async def test_the_copied_row_says_by_which_connection_and_has_no_read_pointer(
     await table.update((UAID, " "), pointer, {"time": 5})
     await move(store, old)
     assert await items(engine, NEW) == [
-        {
-            "uaid": UAID,
-            "chidmessageid": " ",
-            "chids": frozenset({CHANNEL}),
-            "copied_at": CONNECTED,
-        }
+        {"uaid": UAID, "chidmessageid": " ", "chids": frozenset({CHANNEL}), "copied_at": CONNECTED}
     ]
 
 
@@ -401,9 +396,7 @@ async def test_a_bridged_user_gets_the_current_table_with_its_subscriptions(
     assert (after.router_data, after.connected_at) == (before.router_data, before.connected_at)
 
 
-async def test_moving_a_bridged_user_again_keeps_what_was_added_meanwhile(
-    store: PushStore,
-) -> None:
+async def test_moving_a_bridged_user_again_keeps_what_was_added_meanwhile(store: PushStore) -> None:
     before = await bridged_user(store, CHANNEL)
     messages = await table_of_bridged_user(store, before)
     assert messages is not None

@@ -87,11 +87,7 @@ def test_months_that_are_kept_longer_are_lowered_at_once() -> None:
 
 
 def test_lowering_never_raises() -> None:
-    found = {
-        "message_2026_10": Capacity(1, 50),
-        "message_2026_11": BUSY,
-        "message_2026_12": BUSY,
-    }
+    found = {"message_2026_10": Capacity(1, 50), "message_2026_11": BUSY, "message_2026_12": BUSY}
     assert todo(found, "2026-11-21") == [SetCapacity("message_2026_10", Capacity(1, 5))]
     found["message_2026_10"] = Capacity(1, 5)
     assert todo(found, "2026-11-21") == []
@@ -135,11 +131,7 @@ async def test_repeating_steps_changes_nothing(engine: Engine) -> None:
     assert sorted(found) == ["message_2026_10", "message_2026_11", "message_2026_12"]
     assert todo(found, "2026-11-21") == []
     if isinstance(engine, MemoryEngine | DynamoEngine):  # the others have no capacities
-        assert found == {
-            "message_2026_10": IDLE,
-            "message_2026_11": BUSY,
-            "message_2026_12": BUSY,
-        }
+        assert found == {"message_2026_10": IDLE, "message_2026_11": BUSY, "message_2026_12": BUSY}
 
 
 async def test_a_run_interrupted_after_any_step_is_completed_by_the_next(

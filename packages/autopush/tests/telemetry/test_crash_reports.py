@@ -9,11 +9,7 @@ import pytest
 
 from autopush.telemetry import logs
 from autopush.telemetry.log_format import REDACTED
-from autopush.telemetry.log_handlers import (
-    REPORTS_PER_MINUTE,
-    CrashReports,
-    open_crash_reports,
-)
+from autopush.telemetry.log_handlers import REPORTS_PER_MINUTE, CrashReports, open_crash_reports
 from support.collecting_servers import SentryServer
 from support.log_lines import LogFile
 

@@ -10,14 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autopush.service.datadog import TIMEOUT, Datadog
-from autopush.telemetry.exporters import (
-    MAX_DATAGRAM,
-    Change,
-    Changes,
-    Exporter,
-    Statsd,
-    datagrams,
-)
+from autopush.telemetry.exporters import MAX_DATAGRAM, Change, Changes, Exporter, Statsd, datagrams
 from autopush.telemetry.metrics import MAX_SAMPLES, Kind, Metric, Metrics, SharedMetrics
 from support.collecting_servers import KEY, DatadogServer
 

@@ -211,9 +211,7 @@ def test_lines_beyond_the_capacity_are_dropped_and_counted(lost: Lost) -> None:
     assert lost == [(5, "the queue was full")]
 
 
-def test_the_end_does_not_wait_for_a_service_that_is_stuck(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_end_does_not_wait_for_a_service_that_is_stuck(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("autopush.telemetry.log_handlers.CLOSE_TIMEOUT", 0.05)
     client = StuckClient()
     stream = DeliveryStream(STREAM, lambda: client, capacity=10, flush_interval=0)

@@ -42,6 +42,21 @@ def records(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
+def fields(path: Path) -> list[dict[str, Any]]:
+    """Those of each record."""
+    return [record["Fields"] for record in records(path)]
+
+
+def messages(path: Path) -> list[str]:
+    return [each["message"] for each in fields(path)]
+
+
+def line_handler() -> LineHandler:
+    """The one that `configure` has made."""
+    (handler,) = (each for each in logging.getLogger().handlers if isinstance(each, LineHandler))
+    return handler
+
+
 def record_of(event: str, level: int = logging.INFO, **values: object) -> logging.LogRecord:
     values |= {"name": "autopush.web", "msg": event, "created": 1.5}
     values |= {"levelno": level, "levelname": logging.getLevelName(level)}
@@ -87,8 +102,12 @@ def test_errors_have_severity_3_and_all_else_5(log_file: Path) -> None:
 def test_client_info_and_timings_are_flattened(log_file: Path) -> None:
     configure(log_file)
     logs.get("x").info("m", client_info={"user_agent": "u"}, timings={"route_time": 1.5})
-    fields = records(log_file)[0]["Fields"]
-    assert fields == {"message": "m", "level": "info", "user_agent": "u", "route_time": 1.5}
+    assert fields(log_file)[0] == {
+        "message": "m",
+        "level": "info",
+        "user_agent": "u",
+        "route_time": 1.5,
+    }
 
 
 def test_an_exception_is_logged_with_its_traceback(log_file: Path) -> None:
@@ -101,7 +120,7 @@ def test_an_exception_is_logged_with_its_traceback(log_file: Path) -> None:
         log.warning("while handled", exc_info=True)
     log.exception("given", error=ValueError("bad"), uaid_hash="ab")
     log.error("given", exc_info=ValueError("bad"))
-    found = [record["Fields"]["exception"] for record in records(log_file)]
+    found = [each["exception"] for each in fields(log_file)]
     for handled in found[:2]:
         assert handled.startswith("Traceback")
         assert handled.endswith("LookupError: lost")
@@ -111,7 +130,7 @@ def test_an_exception_is_logged_with_its_traceback(log_file: Path) -> None:
 def test_an_exception_that_is_not_there_is_no_field(log_file: Path) -> None:
     configure(log_file)
     logs.get("x").exception("none")
-    assert records(log_file)[0]["Fields"] == {"message": "none", "level": "error"}
+    assert fields(log_file)[0] == {"message": "none", "level": "error"}
 
 
 # Secrets
@@ -143,7 +162,7 @@ def test_debug_lines_of_the_aws_library_which_tell_of_credentials_are_never_writ
     configure(log_file, level="debug")
     logging.getLogger("botocore.credentials").debug("Found credentials: geheim")
     logging.getLogger("elsewhere").debug("said")
-    assert [record["Fields"]["message"] for record in records(log_file)] == ["said"]
+    assert messages(log_file) == ["said"]
 
 
 # Levels
@@ -157,8 +176,7 @@ def test_nothing_below_the_level_is_written_also_by_loggers_made_before(log_file
     logs.shutdown()
     configure(log_file, level="debug")
     log.debug("now too")
-    messages = [record["Fields"]["message"] for record in records(log_file)]
-    assert messages == ["yes", "now too"]
+    assert messages(log_file) == ["yes", "now too"]
 
 
 def test_a_call_below_the_level_does_not_read_its_fields(log_file: Path) -> None:
@@ -225,12 +243,10 @@ def test_a_renamed_file_is_left_for_a_new_one_of_its_name(log_file: Path) -> Non
     log.info("before")
     old = log_file.rename(log_file.with_suffix(".1"))
     log.info("renamed")
-    for handler in logging.getLogger().handlers:
-        if isinstance(handler, LineHandler):
-            assert handler.wait_until_written(5)
+    assert line_handler().wait_until_written(5)
     logs.reopen()
     log.info("after")
-    assert [record["Fields"]["message"] for record in records(log_file)] == ["after"]
+    assert messages(log_file) == ["after"]
     assert old.read_text().count("\n") == 2
 
 
@@ -255,8 +271,10 @@ def test_a_file_that_cannot_be_opened_again_stays_in_use(log_file: Path, tmp_pat
     renamed = folder.rename(tmp_path / "renamed")
     logs.reopen()
     logs.get("x").info("after")
-    messages = [record["Fields"]["message"] for record in records(renamed / "log")]
-    assert messages == ["The log file cannot be opened again; the old one is kept", "after"]
+    assert messages(renamed / "log") == [
+        "The log file cannot be opened again; the old one is kept",
+        "after",
+    ]
 
 
 def test_what_keeps_failing_is_logged_once_and_again_after_it_worked(log_file: Path) -> None:
@@ -268,9 +286,11 @@ def test_what_keeps_failing_is_logged_once_and_again_after_it_worked(log_file: P
     for _ in range(2):
         failures.succeeded()
     failures.failed(reason="third")
-    fields = [record["Fields"] for record in records(log_file)]
-    assert [each["message"] for each in fields] == ["It fails", "It works again", "It fails"]
-    assert [each.get("reason") for each in fields] == ["first", None, "third"]
+    assert [(each["message"], each.get("reason")) for each in fields(log_file)] == [
+        ("It fails", "first"),
+        ("It works again", None),
+        ("It fails", "third"),
+    ]
 
 
 @pytest.mark.parametrize("output", ["stdout", "stderr", "none"])
@@ -315,8 +335,9 @@ def test_a_record_whose_arguments_do_not_fit_is_logged_without_them(
     log_file: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     configure(log_file)
-    (handler,) = (h for h in logging.getLogger().handlers if isinstance(h, LineHandler))
-    handler.handle(logging.LogRecord("library", logging.ERROR, "f", 1, "%d", ("secret",), None))
+    line_handler().handle(
+        logging.LogRecord("library", logging.ERROR, "f", 1, "%d", ("secret",), None)
+    )
     (record,) = records(log_file)
     assert record["Type"] == "python:library"
     assert record["Fields"] == {"message": "%d", "level": "error", "log_error": "TypeError"}
@@ -332,10 +353,8 @@ def test_a_field_that_cannot_be_rendered_loses_the_fields_and_raises_nothing(
 
     configure(log_file)
     logs.get("x").warning("m", value=Unshowable(), other=1)
-    (record,) = records(log_file)
-    assert record["Fields"]["message"] == "m"
-    assert record["Fields"]["level"] == "warning"
-    assert "other" not in record["Fields"]
+    (found,) = fields(log_file)
+    assert (found["message"], found["level"], "other" in found) == ("m", "warning", False)
 
 
 async def test_the_error_of_a_task_that_is_not_awaited_is_reported(log_file: Path) -> None:
@@ -387,8 +406,7 @@ def test_field_names_that_collide_do_not_fail_the_caller(log_file: Path) -> None
     configure(log_file)
     logs.get("x").info("m", self=1)
     logs.get("x").info("n", event=1, level=2)
-    first, second = (record["Fields"] for record in records(log_file))
-    assert (first["message"], second["message"]) == ("m", "n")
+    assert messages(log_file) == ["m", "n"]
 
 
 def test_text_for_people_is_one_line_and_a_traceback_below() -> None:
@@ -691,10 +709,10 @@ def test_in_a_flood_every_repeated_line_is_limited_and_what_is_missing_counted(
             library.error("of a library: %s", number)
         clock.advance(1)
     ours.info("information")
-    written = [record["Fields"] for record in records(log_file)]
+    written = fields(log_file)
     assert len(written) == 3 * (LINES_PER_SECOND + 4 * WARNINGS_PER_SECOND) + 1
     assert written[-1]["suppressed"] == FLOOD - LINES_PER_SECOND
-    counted = sum(fields.get("suppressed", 0) for fields in written)
+    counted = sum(each.get("suppressed", 0) for each in written)
     assert counted == 3 * (FLOOD - LINES_PER_SECOND) + 2 * 4 * (FLOOD - WARNINGS_PER_SECOND)
 
 
@@ -707,8 +725,7 @@ def test_a_line_is_counted_once_for_all_handlers(tmp_path: Path, log_file: Path)
     configure(log_file, monotonic=ManualClock(), handlers=[second])
     for number in range(FLOOD):
         logs.get("x").error("often", number=number)
-    numbers = [record["Fields"]["number"] for record in records(log_file)]
-    assert numbers == list(range(WARNINGS_PER_SECOND))
+    assert [each["number"] for each in fields(log_file)] == list(range(WARNINGS_PER_SECOND))
     assert len((tmp_path / "second").read_text().splitlines()) == WARNINGS_PER_SECOND
 
 
@@ -719,24 +736,23 @@ def test_what_a_caller_left_out_itself_is_counted_too(log_file: Path) -> None:
         logs.get("x").warning("m", suppressed=2)
     clock.advance(1)
     logs.get("x").warning("m", suppressed=2)
-    assert records(log_file)[-1]["Fields"]["suppressed"] == 5
+    assert fields(log_file)[-1]["suppressed"] == 5
 
 
 def test_the_fields_of_a_line_that_is_not_written_are_not_collected(log_file: Path) -> None:
     configure(log_file, level="info", monotonic=ManualClock())
     collected: list[None] = []
 
-    def fields() -> dict[str, object]:
+    def collect() -> dict[str, object]:
         collected.append(None)
         return {"number": len(collected)}
 
     for _ in range(FLOOD):
-        logs.get("x").info_with("often", fields)
-    numbers = [record["Fields"]["number"] for record in records(log_file)]
-    assert numbers == list(range(1, LINES_PER_SECOND + 1))
+        logs.get("x").info_with("often", collect)
+    assert [each["number"] for each in fields(log_file)] == list(range(1, LINES_PER_SECOND + 1))
     assert len(collected) == LINES_PER_SECOND
     configure(log_file, level="warning")
-    logs.get("x").info_with("another", fields)
+    logs.get("x").info_with("another", collect)
     assert len(collected) == LINES_PER_SECOND
 
 
@@ -749,8 +765,7 @@ def test_at_level_debug_every_line_is_written(log_file: Path) -> None:
 
 def test_so_many_lines_may_wait_as_is_given(log_file: Path) -> None:
     configure(log_file, capacity=3)
-    (handler,) = (h for h in logging.getLogger().handlers if isinstance(h, LineHandler))
-    assert handler._capacity == 3
+    assert line_handler()._capacity == 3
 
 
 def test_a_flood_of_one_kind_hides_no_line_of_another(log_file: Path) -> None:
@@ -760,8 +775,4 @@ def test_a_flood_of_one_kind_hides_no_line_of_another(log_file: Path) -> None:
     logs.get("x").error("once")
     logs.get("y").error("often")
     logs.get("x").warning("often")
-    assert [record["Fields"]["message"] for record in records(log_file)][-3:] == [
-        "once",
-        "often",
-        "often",
-    ]
+    assert messages(log_file)[-3:] == ["once", "often", "often"]

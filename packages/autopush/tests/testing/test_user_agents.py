@@ -56,11 +56,7 @@ def test_a_body_that_a_browser_drops_says_why(body: bytes, said: str) -> None:
 
 @pytest.mark.parametrize(
     ("padded", "said"),
-    [
-        (b"Hello", "ends with 6f"),
-        (b"Hello\x01", "another record follows"),
-        (b"\0\0", "only zeros"),
-    ],
+    [(b"Hello", "ends with 6f"), (b"Hello\x01", "another record follows"), (b"\0\0", "only zeros")],
 )
 def test_bad_padding_is_named(padded: bytes, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(user_agents, "AESGCM", lambda _: _Fixed(padded))

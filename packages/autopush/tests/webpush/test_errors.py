@@ -1,12 +1,6 @@
 import pytest
 
-from autopush.webpush.errors import (
-    ERRORS,
-    Errno,
-    PushError,
-    error_members,
-    reason_phrase,
-)
+from autopush.webpush.errors import ERRORS, Errno, PushError, error_members, reason_phrase
 from support.cases import cases
 
 # errno → status as the HTTP reference lists them.

@@ -35,8 +35,7 @@ def refusal(headers: dict[str, str], body: bytes = b"x", **limits: int) -> tuple
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"),
-    [("0", 0), ("60", 60), ("007", 7), ("2592000", 2_592_000)],
+    ("text", "seconds"), [("0", 0), ("60", 60), ("007", 7), ("2592000", 2_592_000)]
 )
 def test_a_ttl_is_whole_seconds(text: str, seconds: int) -> None:
     assert check_ttl(text) == seconds

@@ -4,12 +4,7 @@ from typing import Any
 
 import pytest
 
-from keytables import (
-    Item,
-    Range,
-    SchemaError,
-    TableHandle,
-)
+from keytables import Item, Range, SchemaError, TableHandle
 from support.cases import cases
 from support.clocks import ManualClock
 from support.pages import items_of

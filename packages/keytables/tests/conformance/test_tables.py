@@ -5,16 +5,7 @@ import time
 
 import pytest
 
-from keytables import (
-    Engine,
-    Index,
-    Key,
-    Kind,
-    SchemaError,
-    Table,
-    TableNotFound,
-    Unavailable,
-)
+from keytables import Engine, Index, Key, Kind, SchemaError, Table, TableNotFound, Unavailable
 from support.cases import cases
 from support.table_engines import Open
 

@@ -4,14 +4,7 @@ from typing import Any
 
 import pytest
 
-from keytables import (
-    MAX_ITEM_SIZE,
-    Item,
-    ItemTooLarge,
-    SchemaError,
-    TableHandle,
-    Update,
-)
+from keytables import MAX_ITEM_SIZE, Item, ItemTooLarge, SchemaError, TableHandle, Update
 from support.cases import cases
 
 KEY = ("u", "1")

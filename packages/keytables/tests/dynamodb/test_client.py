@@ -332,9 +332,7 @@ async def test_no_error_shows_a_secret_or_what_was_sent(open_client: OpenClient)
 # --- cancelling, limits, closing ----------------------------------------------------------------
 
 
-async def test_callers_can_be_cancelled_at_any_moment(
-    open_client: OpenClient,
-) -> None:
+async def test_callers_can_be_cancelled_at_any_moment(open_client: OpenClient) -> None:
     async with running() as server:
         client = await open_client(server, connections=3)
 
@@ -436,9 +434,7 @@ async def test_the_role_of_the_instance_is_not_used_for_a_server_on_this_machine
 
 
 @pytest.mark.parametrize("endpoint", [None, "http://192.0.2.1:8000"])
-async def test_missing_credentials_are_an_error_with_help_elsewhere(
-    endpoint: str | None,
-) -> None:
+async def test_missing_credentials_are_an_error_with_help_elsewhere(endpoint: str | None) -> None:
     with pytest.raises(Unavailable, match=r"no AWS credentials were found.*AWS_ACCESS_KEY_ID"):
         await Client.open(region="eu-west-1", endpoint=endpoint)
 
@@ -446,9 +442,7 @@ async def test_missing_credentials_are_an_error_with_help_elsewhere(
 async def test_opening_does_not_wait_for_ever_for_credentials() -> None:
     with pytest.raises(Unavailable, match="no AWS credentials were found in"):
         await Client.open(
-            region="eu-west-1",
-            credentials=functools.partial(time.sleep, 0.5),
-            open_timeout=0.05,
+            region="eu-west-1", credentials=functools.partial(time.sleep, 0.5), open_timeout=0.05
         )
 
 

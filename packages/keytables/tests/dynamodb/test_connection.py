@@ -147,9 +147,7 @@ async def test_only_a_used_connection_that_closes_without_a_byte_is_stale(harnes
         assert loss(future).stale is stale
 
 
-async def test_a_response_that_is_late_is_no_sign_of_a_stale_connection(
-    harness: Harness,
-) -> None:
+async def test_a_response_that_is_late_is_no_sign_of_a_stale_connection(harness: Harness) -> None:
     harness.request()
     harness.receive(response())
     future = harness.request()

@@ -30,11 +30,7 @@ async def make_pool() -> AsyncIterator[MakePool]:
     made: list[ConnectionPool] = []
 
     def make(
-        port: int,
-        *,
-        size: int = 2,
-        max_waiting: int = 100,
-        limits: ConnectionLimits | None = None,
+        port: int, *, size: int = 2, max_waiting: int = 100, limits: ConnectionLimits | None = None
     ) -> ConnectionPool:
         pool = ConnectionPool(
             "127.0.0.1",
@@ -116,9 +112,7 @@ async def test_a_connection_that_closes_is_replaced(make_pool: MakePool) -> None
         assert server.connections == 2
 
 
-async def test_a_failure_to_connect_is_raised_in_each_waiting_caller(
-    make_pool: MakePool,
-) -> None:
+async def test_a_failure_to_connect_is_raised_in_each_waiting_caller(make_pool: MakePool) -> None:
     pool = make_pool(unused_port(), size=1)
     tasks = await waiting(pool, 3)
     results = await asyncio.gather(*tasks, return_exceptions=True)
@@ -144,9 +138,7 @@ async def test_a_caller_whose_time_is_up_gets_the_reason(make_pool: MakePool) ->
         await make_pool(port).acquire(0.01)
 
 
-async def test_a_connection_given_to_a_cancelled_caller_is_not_lost(
-    make_pool: MakePool,
-) -> None:
+async def test_a_connection_given_to_a_cancelled_caller_is_not_lost(make_pool: MakePool) -> None:
     async with running() as server:
         pool = make_pool(server.port, size=1)
         connection = await pool.acquire(10)
@@ -157,9 +149,7 @@ async def test_a_connection_given_to_a_cancelled_caller_is_not_lost(
         assert first.cancelled()
 
 
-async def test_connecting_goes_on_when_its_caller_is_cancelled(
-    make_pool: MakePool,
-) -> None:
+async def test_connecting_goes_on_when_its_caller_is_cancelled(make_pool: MakePool) -> None:
     async with running() as server:
         pool = make_pool(server.port, size=1)
         (task,) = await waiting(pool, 1)

@@ -7,13 +7,7 @@ from hypothesis import strategies as st
 
 from keytables import Cursor, Key, Page, Range, Table
 from keytables.checks import key_check
-from keytables.dynamodb.queries import (
-    ALL_KEYS,
-    KeyRange,
-    PageRequest,
-    key_range,
-    read_page,
-)
+from keytables.dynamodb.queries import ALL_KEYS, KeyRange, PageRequest, key_range, read_page
 from keytables.dynamodb.retries import RetryPolicy
 from keytables.dynamodb.table_client import StoreClient, TableClient
 from keytables.failures import FailureReports

@@ -51,10 +51,7 @@ def as_botocore_signs(
 ) -> str:
     signed = ("host", "content-type", "x-amz-target")
     request = AWSRequest(
-        "POST",
-        f"http://{headers['host']}/",
-        {name: headers[name] for name in signed},
-        body,
+        "POST", f"http://{headers['host']}/", {name: headers[name] for name in signed}, body
     )
     theirs = botocore.credentials.Credentials(
         credentials.access_key, credentials.secret_key, credentials.token

@@ -83,9 +83,7 @@ def created(table: Table = PLAIN, status: str = "CREATING") -> dict[str, Any]:
 
 def time_to_live(status: str, attribute: str | None = None) -> dict[str, Any]:
     found = {"TimeToLiveStatus": status}
-    return {
-        "TimeToLiveDescription": found | ({"AttributeName": attribute} if attribute else {}),
-    }
+    return {"TimeToLiveDescription": found | ({"AttributeName": attribute} if attribute else {})}
 
 
 async def ensure(
@@ -252,10 +250,7 @@ async def test_a_missing_permission_to_create_a_table_is_named() -> None:
 
 ENABLE = (
     "UpdateTimeToLive",
-    {
-        "TableName": "x.things",
-        "TimeToLiveSpecification": {"Enabled": True, "AttributeName": "end"},
-    },
+    {"TableName": "x.things", "TimeToLiveSpecification": {"Enabled": True, "AttributeName": "end"}},
 )
 
 

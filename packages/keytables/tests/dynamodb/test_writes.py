@@ -164,10 +164,7 @@ async def test_a_put_is_applied_when_the_item_is_the_same() -> None:
             {**LIVE, "a": {"N": "2"}},
             lambda table: table.update(("u",), SET, condition=Attr("a").absent()),
         ),
-        (
-            {**EXPIRED, "a": {"N": "1"}},
-            lambda table: table.update(("u",), SET, condition=EXISTS),
-        ),
+        ({**EXPIRED, "a": {"N": "1"}}, lambda table: table.update(("u",), SET, condition=EXISTS)),
     ],
     ids=["put", "delete", "update", "update of an expired one"],
 )

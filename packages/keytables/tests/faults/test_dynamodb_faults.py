@@ -8,13 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from keytables import Engine
-from support.fault_proxy import (
-    Call,
-    Fault,
-    FaultProxy,
-    no_faults,
-    randomly,
-)
+from support.fault_proxy import Call, Fault, FaultProxy, no_faults, randomly
 from support.random_writer import (
     SHARED,
     change_a_set,

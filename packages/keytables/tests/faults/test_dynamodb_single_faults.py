@@ -6,13 +6,7 @@ from typing import Any
 
 import pytest
 
-from keytables import (
-    Engine,
-    Item,
-    TableHandle,
-    Throttled,
-    Unavailable,
-)
+from keytables import Engine, Item, TableHandle, Throttled, Unavailable
 from support.fault_proxy import (
     NOT_APPLIED,
     NOT_DELIVERED,

@@ -10,23 +10,10 @@ from typing import Any
 import asyncpg
 import pytest
 
-from keytables import (
-    Attr,
-    Item,
-    OutOfReach,
-    Returning,
-    TableHandle,
-    Throttled,
-)
+from keytables import Attr, Item, OutOfReach, Returning, TableHandle, Throttled
 from keytables.postgresql import PostgresEngine
 from support.clocks import ManualClock
-from support.postgres_proxy import (
-    Breakage,
-    PostgresProxy,
-    at_random,
-    next_one,
-    no_breakage,
-)
+from support.postgres_proxy import Breakage, PostgresProxy, at_random, next_one, no_breakage
 from support.postgres_servers import FAST, PostgresServer, postgres
 from support.random_writer import (
     SHARED,
@@ -39,12 +26,7 @@ from support.random_writer import (
 from support.soak import slow_after, times
 from support.table_engines import MESSAGES, PostgresStore
 
-HARSH = {
-    Breakage.REFUSED: 0.03,
-    Breakage.LOST: 0.05,
-    Breakage.LEFT: 0.03,
-    Breakage.DELAYED: 0.05,
-}
+HARSH = {Breakage.REFUSED: 0.03, Breakage.LOST: 0.05, Breakage.LEFT: 0.03, Breakage.DELAYED: 0.05}
 SEEDS = slow_after(1, range(times(3, 60)))
 KILLING = times(6, 60)
 """Seconds in which a server is killed now and then; less often on a slow machine."""

@@ -73,10 +73,7 @@ def test_a_column_has_the_name_of_its_attribute_where_a_column_can_have_it() -> 
         expiry="end",
     )
     columns = Columns(table)
-    assert columns.names == (
-        *('"user"', '"~1"', '"~2"', '"n"'),
-        *("expires", "item", "row"),
-    )
+    assert columns.names == (*('"user"', '"~1"', '"~2"', '"n"'), *("expires", "item", "row"))
 
 
 def test_only_keys_that_are_compared_for_equality_are_shortened() -> None:

@@ -20,6 +20,7 @@ from keytables.sqlite.locks import UsageLock
 from support.pages import items_of
 from support.paths import PYTHONPATH
 from support.sqlite_store import OpenSqlite
+from support.tools import run_captured
 
 TABLE = Table("notes", Key("author"), Key("title"))
 LARGE = "x" * 3000
@@ -158,13 +159,10 @@ def test_a_full_disk_leaves_no_file(path: Path, target: Path) -> None:
         "try: copies.copy_store(*sys.argv[1:])\n"
         "except Unavailable as error: sys.exit(str(error))\n"
     )
-    ended = subprocess.run(
+    ended = run_captured(
         [sys.executable, "-c", program, path, target],
         env={**os.environ, "PYTHONPATH": PYTHONPATH},
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000)),
-        capture_output=True,
-        text=True,
-        check=False,
     )
     assert ended.returncode == 1
     assert ended.stderr.startswith(f"cannot copy {path} to {target}: ")

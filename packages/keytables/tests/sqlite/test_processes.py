@@ -107,10 +107,7 @@ async def test_a_killed_process_harms_no_other(path: Path, table: TableHandle) -
 
 
 async def test_several_processes_lose_nothing(path: Path, table: TableHandle) -> None:
-    async with (
-        writing(path, "one", count=60) as one,
-        writing(path, "two", count=60) as two,
-    ):
+    async with writing(path, "one", count=60) as one, writing(path, "two", count=60) as two:
         await asyncio.gather(*(table.put({"name": "here", "number": n}) for n in range(60)))
         for process in (one, two):
             await lines(process, 80)

@@ -50,8 +50,7 @@ def fill(path: Path) -> None:
 async def killed(path: Path) -> None:
     """Fill a store with 101 transactions and more, and kill the process that has it open."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", KILLED, str(path)),
-        env={**os.environ, "PYTHONPATH": PYTHONPATH},
+        *(sys.executable, "-c", KILLED, str(path)), env={**os.environ, "PYTHONPATH": PYTHONPATH}
     )
     assert await asyncio.wait_for(process.wait(), 60) == -signal.SIGKILL
 

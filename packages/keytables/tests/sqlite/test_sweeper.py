@@ -86,9 +86,7 @@ async def test_a_write_of_the_sweep_is_small(
     assert rows(path) == 0
 
 
-async def test_a_sweep_continues_while_it_finds_many(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_sweep_continues_while_it_finds_many(monkeypatch: pytest.MonkeyPatch) -> None:
     found = [SWEEP_ROWS * SWEEP_WRITES] * 20 + [1, 0]
     done = asyncio.Event()
     pauses = 0

@@ -6,16 +6,7 @@ from typing import Any
 
 import pytest
 
-from keytables import (
-    Attr,
-    Index,
-    Key,
-    Kind,
-    Returning,
-    Table,
-    TableHandle,
-    Update,
-)
+from keytables import Attr, Index, Key, Kind, Returning, Table, TableHandle, Update
 from keytables.sqlite import SqliteEngine
 from support.sqlite_store import Connections
 

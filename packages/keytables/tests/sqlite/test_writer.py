@@ -91,11 +91,7 @@ async def test_a_defect_reaches_only_the_caller_of_its_operation(
 
     database = Database(path)
     group = writer.Writer(
-        database,
-        failure_reports(),
-        max_waiting=10,
-        max_waiting_bytes=1000,
-        lock_timeout=5.0,
+        database, failure_reports(), max_waiting=10, max_waiting_bytes=1000, lock_timeout=5.0
     )
     create = RunFunction(lambda cursor: cursor.execute("CREATE TABLE t (n)"), is_slow=True)
     await group.queue.submit(create)

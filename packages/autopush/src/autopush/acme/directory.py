@@ -80,10 +80,7 @@ class Directory:
             binding = None
             if wanted.eab_kid and wanted.eab_key:
                 binding = messages.ExternalAccountBinding.from_data(
-                    self._key.public_key(),
-                    wanted.eab_kid,
-                    wanted.eab_key,
-                    self._client.directory,
+                    self._key.public_key(), wanted.eab_kid, wanted.eab_key, self._client.directory
                 )
             new = messages.NewRegistration.from_data(
                 terms_of_service_agreed=True, external_account_binding=binding, **contact
@@ -212,14 +209,7 @@ class Directory:
             raise OrderFailed(f"{self._host} cannot be reached ({_cause(error)})") from None
         except OSError:  # requests, of the file with the CA
             raise OrderFailed("acme_ca: the file cannot be read") from None
-        except (
-            errors.Error,
-            JoseError,
-            ValueError,
-            KeyError,
-            TypeError,
-            AttributeError,
-        ) as error:
+        except (errors.Error, JoseError, ValueError, KeyError, TypeError, AttributeError) as error:
             if isinstance(error, errors.ClientError) and self._retry_after is not None:
                 raise OrderFailed(f"{self._host} is busy", self._retry_after) from None
             words = f"{self._wanted.directory} does not answer as a directory of ACME does"

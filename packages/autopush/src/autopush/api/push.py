@@ -10,7 +10,7 @@ user agent is not connected.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -148,13 +148,16 @@ class Attempt:
         self.recipient: Recipient | BridgedUser | None = None
         self.credentials: Credentials | None = None
 
-    async def route(self, recipient: Recipient, notification: Notification) -> Outcome:
-        self.is_valid()
-        return await self._intake.router.route(recipient, notification)
-
-    def is_valid(self) -> None:
+    async def route(
+        self, recipient: Recipient | BridgedUser, notification: Notification
+    ) -> tuple[Outcome, RouterResponse | None]:
+        """What became of it, and how a bridge wants it answered."""
         if self._line is not None:
             self._line.validated()
+        router = self._intake.router
+        if isinstance(recipient, BridgedUser):
+            return Outcome.DONE, await router.bridges.route(recipient, notification)
+        return await router.route(recipient, notification), None
 
     def accepted(self, outcome: Outcome, size: int, headers: Mapping[str, str] | None) -> None:
         """`size`: bytes of the body; `headers`: of its encryption, None without a body."""
@@ -225,13 +228,7 @@ class PushHandler:
                 receipt = await self.receipts.requested(headers, endpoint, credentials)
             order = self.ids.next()
             notification = self._notification(endpoint, content, order, receipt)
-            if isinstance(recipient, BridgedUser):
-                attempt.is_valid()
-                routed = await intake.router.bridges.route(recipient, notification)
-                outcome = Outcome.DONE
-            else:
-                routed = None
-                outcome = await attempt.route(recipient, notification)
+            outcome, routed = await attempt.route(recipient, notification)
         except PushError as refusal:
             attempt.refused(refusal)
             if refusal.status == 410 or refusal.errno == Errno.INVALID_ENDPOINT:
@@ -241,14 +238,7 @@ class PushHandler:
             raise attempt.refused(error) from error
         response = self._response(notification, routed)
         if receipt is not None:
-            links = await self.receipts.accepted(
-                receipt,
-                parse_message_id(self._ring, notification.version),
-                microseconds_of(order) // 1000,
-                content.ttl,
-                outcome,
-                is_bridged=routed is not None,
-            )
+            links = await self._begin_receipt(receipt, notification, order, outcome, routed)
             if links:
                 response.status, response.headers = 202, (*response.headers, *links)
         attempt.accepted(outcome, len(request.body), content.headers)
@@ -273,27 +263,33 @@ class PushHandler:
             order = self.ids.next()
             content = Content(min(TEST_TTL, self.max_ttl))
             notification = self._notification(endpoint, content, order, receipt)
-            if isinstance(recipient, BridgedUser):
-                attempt.is_valid()
-                await intake.router.bridges.route(recipient, notification)
-                outcome = Outcome.DONE
-            else:
-                outcome = await attempt.route(recipient, notification)
+            outcome, routed = await attempt.route(recipient, notification)
         except PushError as refusal:
             attempt.refused(refusal)
             raise
         except KeytablesError as error:
             raise attempt.refused(error) from error
-        await self.receipts.accepted(
+        await self._begin_receipt(receipt, notification, order, outcome, routed)
+        attempt.accepted(outcome, 0, None)
+        return notification.version
+
+    async def _begin_receipt(
+        self,
+        receipt: ReceiptSubscription,
+        notification: Notification,
+        order: int,
+        outcome: Outcome,
+        routed: RouterResponse | None,
+    ) -> Sequence[Header]:
+        """Returns the headers that lead to it."""
+        return await self.receipts.accepted(
             receipt,
             parse_message_id(self._ring, notification.version),
             microseconds_of(order) // 1000,
-            content.ttl,
+            notification.ttl,
             outcome,
-            is_bridged=isinstance(recipient, BridgedUser),
+            is_bridged=routed is not None,
         )
-        attempt.accepted(outcome, 0, None)
-        return notification.version
 
     def _notification(
         self, endpoint: Endpoint, content: Content, order: int, receipt: ReceiptSubscription | None
@@ -417,7 +413,7 @@ class SimplePushHandler:
             attempt.recipient = recipient
             number, data = self._read_update(request.body or request.query.encode())
             update = VersionUpdate.of(endpoint.uaid, endpoint.channel_id, number, data)
-            outcome = await attempt.route(recipient, update)
+            outcome, _ = await attempt.route(recipient, update)
         except PushError as refusal:
             attempt.refused(refusal)
             raise

@@ -10,14 +10,7 @@ import orjson
 
 from autopush.net.http_messages import Response
 from autopush.webpush.errors import ERRORS, Errno, PushError, error_members
-from keytables import (
-    ItemTooLarge,
-    KeytablesError,
-    OutOfReach,
-    StorageFull,
-    Throttled,
-    Unconfirmed,
-)
+from keytables import ItemTooLarge, KeytablesError, OutOfReach, StorageFull, Throttled, Unconfirmed
 
 NOT_HTTP_ANCHOR: Final = "errors-http"
 """Fragment, on the page of errors, for refusals without an errno."""

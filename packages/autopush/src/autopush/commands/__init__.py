@@ -96,9 +96,7 @@ COMMANDS: Final = (
     ),
     Command("restore", "put the store and the keys of a backup in place", "backup"),
     Command(
-        "store",
-        "copy a store into one of another kind, also while the service runs",
-        "copy_store",
+        "store", "copy a store into one of another kind, also while the service runs", "copy_store"
     ),
     Command(
         "user",

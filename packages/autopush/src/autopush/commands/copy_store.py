@@ -7,12 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from autopush.commands import CommandLine
-from autopush.commands.running import (
-    INCOMPLETE,
-    opened_engine,
-    progress_bar,
-    run_until_signal,
-)
+from autopush.commands.running import INCOMPLETE, opened_engine, progress_bar, run_until_signal
 from autopush.service.data_folder import prepare_data_folder
 from autopush.service.storage import table_plan
 from autopush.settings import Settings, StartupError

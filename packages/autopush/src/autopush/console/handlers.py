@@ -56,10 +56,7 @@ LONGEST_STREAM: Final = 3600.0
 TITLES: Final = {"": "Now", "look-up": "Look up", "accounts": "Accounts", "report": "Report"}
 """Pages in the order of the menu, by the last part of their path."""
 
-_STATIC: Final = (
-    files("autopush.console") / "static",
-    files("autopush.api") / "static",
-)
+_STATIC: Final = (files("autopush.console") / "static", files("autopush.api") / "static")
 _TYPES: Final = {
     "css": "text/css; charset=utf-8",
     "js": "text/javascript; charset=utf-8",

@@ -236,9 +236,7 @@ class Circuit:
         self._router = router
         self._under_way = 0
         self._breaker = CircuitBreaker(
-            open_for=CIRCUIT_RESET,
-            now=asyncio.get_running_loop().time,
-            max_failures=MAX_FAILURES,
+            open_for=CIRCUIT_RESET, now=asyncio.get_running_loop().time, max_failures=MAX_FAILURES
         )
 
     def state(self) -> CircuitState:

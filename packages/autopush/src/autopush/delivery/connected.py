@@ -25,9 +25,9 @@ class ConnectedUser(Protocol):
     messages: UserMessages
     """The user's message table; for SimplePush, the versions."""
     is_recorded: bool
+    """Whether the user is in the router table; a new one is not until its first register."""
     is_on_record: bool
     """Whether the router record names this connection, see `Placement.needs_record`."""
-    """Whether the user is in the router table; a new one is not until its first register."""
     secret_hash: str
     """Of the secret that its user agent has to send, "" for none."""
     account: str

@@ -151,9 +151,7 @@ class Rule(Enum):
         "agent connects again.",
     )
     NOT_CONNECTED = _RuleText(
-        "not connected",
-        Arrival.LATER,
-        f"The user agent is not connected. {_STORED}.",
+        "not connected", Arrival.LATER, f"The user agent is not connected. {_STORED}."
     )
     TAKES_HIGHER_URGENCY = _RuleText(
         "takes only a higher urgency",
@@ -162,9 +160,7 @@ class Rule(Enum):
         "One of a lower urgency is stored, and delivered when it takes that again.",
     )
     CONNECTED = _RuleText(
-        "connected",
-        Arrival.NOW,
-        "The user agent is connected. A push is delivered at once.",
+        "connected", Arrival.NOW, "The user agent is connected. A push is delivered at once."
     )
 
     def __init__(self, title: str, arrival: Arrival, text: str) -> None:

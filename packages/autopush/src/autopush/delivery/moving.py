@@ -25,7 +25,7 @@ import msgspec
 from autopush.delivery.node import ConnectionNode
 from autopush.delivery.user_agent import MovedUser, UserAgentConnection
 from autopush.limits import HelloQueue
-from autopush.net.siblings import Adoption, CallTooLarge, SiblingError, SiblingRestarted, Siblings
+from autopush.net.siblings import Adoption, SiblingError, SiblingRestarted, Siblings
 from autopush.protocol.effects import GOING_AWAY, NORMAL_CLOSURE, REPLACED, STOPPING
 from autopush.telemetry import logs
 from autopush.telemetry.logs import RepeatLimiter
@@ -134,24 +134,20 @@ class Movers:
         try:
             state = msgspec.msgpack.encode(moved)
             adoption = await self._siblings[to].hand_over(leaving.descriptor, state)
-        except CallTooLarge:
-            return self._stay(connection, Move.LATER)
         except SiblingRestarted:  # it may have gone on with it
             connection.disconnect(GOING_AWAY, STOPPING)
             return Move.DONE
         except SiblingError:
-            return self._stay(connection, Move.LATER)
+            connection.stay()
+            return Move.LATER
+        if adoption is Adoption.REFUSED:
+            connection.stay()
+            return Move.NEVER
         if adoption is Adoption.TAKEN:
             await connection.leave()
-            return Move.DONE
-        if adoption is Adoption.REPLACED:
+        else:
             connection.disconnect(NORMAL_CLOSURE, REPLACED)
-            return Move.DONE
-        return self._stay(connection, Move.NEVER)
-
-    def _stay(self, connection: UserAgentConnection, outcome: Move) -> Move:
-        connection.stay()
-        return outcome
+        return Move.DONE
 
     def _track(self, future: _Future) -> _Future:
         self._leaving.add(future)

@@ -34,11 +34,7 @@ from autopush.protocol.effects import (
 from autopush.protocol.session import Rules
 from autopush.protocol.session_state import SessionMetrics
 from autopush.store import PushStore, UserRecord
-from autopush.telemetry.metric_table import (
-    CONNECTIONS,
-    UA_ALREADY_CONNECTED,
-    UA_NOTIFICATION_CHECK,
-)
+from autopush.telemetry.metric_table import CONNECTIONS, UA_ALREADY_CONNECTED, UA_NOTIFICATION_CHECK
 from autopush.telemetry.metrics import Metrics
 from autopush.webpush.errors import PushError
 from autopush.webpush.tokens import EndpointTokens
@@ -176,18 +172,18 @@ class ConnectionNode:
 
     def open_account(self, account: str, address_key: str) -> PushError | None:
         """Count a socket that opens here, wherever it comes from; the refusal, if it may not."""
-        if self.accounts is not None:
-            try:
-                self.accounts.open(account, address_key)
-            except PushError as refusal:
-                return refusal
-        return None
+        return self._refusal(AccountLimits.open, account, address_key)
 
     def refuse_hello(self, account: str, address_key: str) -> PushError | None:
         """The refusal of a socket that has been open for a while, if it may not say hello."""
+        return self._refusal(AccountLimits.admit, account, address_key)
+
+    def _refusal(
+        self, check: Callable[[AccountLimits, str, str], object], account: str, address_key: str
+    ) -> PushError | None:
         if self.accounts is not None:
             try:
-                self.accounts.admit(account, address_key)
+                check(self.accounts, account, address_key)
             except PushError as refusal:
                 return refusal
         return None

@@ -31,19 +31,8 @@ from autopush.delivery.calls import (
 )
 from autopush.delivery.node_http import outcome_of, to_http
 from autopush.net.link import Link, LinkError, LinkGone, LinkInsecure, LinkRefused, LinkUnauthentic
-from autopush.net.node_auth import (
-    ANY_INSTANCE,
-    instance_url,
-    is_instance_path,
-    split_instance_url,
-)
-from autopush.net.siblings import (
-    SUCCESSOR,
-    Port,
-    SiblingError,
-    SiblingRestarted,
-    Siblings,
-)
+from autopush.net.node_auth import ANY_INSTANCE, instance_url, is_instance_path, split_instance_url
+from autopush.net.siblings import SUCCESSOR, Port, SiblingError, SiblingRestarted, Siblings
 from autopush.net.timers import TimerWheel
 from autopush.net.tls import ClientTls
 from autopush.telemetry import logs

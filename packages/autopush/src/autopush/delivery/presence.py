@@ -60,11 +60,7 @@ _log: Final = logs.get(__name__)
 
 
 async def notify_node(
-    store: PushStore,
-    nodes: Nodes,
-    record: UserRecord,
-    node_id: str,
-    urgency: str = HIGHEST,
+    store: PushStore, nodes: Nodes, record: UserRecord, node_id: str, urgency: str = HIGHEST
 ) -> Outcome:
     """Have the node of a user (`Placement.node_of`) read a stored message. If it does not answer,
     the record says so, for the node to find: the call is repeated, but its caller may end before it

@@ -73,11 +73,7 @@ class Clients:
 class SessionLog:
     """`uaid_hash`: what is logged in place of a UAID."""
 
-    def __init__(
-        self,
-        uaid_hash: Callable[[str], str],
-        metrics: Metrics,
-    ) -> None:
+    def __init__(self, uaid_hash: Callable[[str], str], metrics: Metrics) -> None:
         self._hash = uaid_hash
         self._drops = {
             reason: metrics.counter(UA_EXPIRATION, reason=reason.value) for reason in DropReason

@@ -43,11 +43,7 @@ class HandshakeAnswer(NamedTuple):
 
 
 def answer_handshake(
-    method: str,
-    http_version: str,
-    headers: Mapping[str, str],
-    *,
-    subprotocols: Sequence[str] = (),
+    method: str, http_version: str, headers: Mapping[str, str], *, subprotocols: Sequence[str] = ()
 ) -> HandshakeAnswer:
     """Check an upgrade request (4.2). Extensions, such as compression, are never negotiated.
 

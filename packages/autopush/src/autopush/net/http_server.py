@@ -34,14 +34,7 @@ from autopush.net.http_messages import (
     render_response,
     render_upgrade,
 )
-from autopush.net.http_parser import (
-    AWAITING_CONTINUE,
-    BODY,
-    HEAD,
-    IDLE,
-    RequestParser,
-    slice_size,
-)
+from autopush.net.http_parser import AWAITING_CONTINUE, BODY, HEAD, IDLE, RequestParser, slice_size
 from autopush.net.sliced_input import LINGER_SECONDS, SOCKET_PAUSED, YIELDED, SlicedInput
 from autopush.net.timers import LARGE_READ, Budget, Deadline, TimerWheel
 
@@ -348,9 +341,7 @@ class HttpConnection(SlicedInput):
 
     def _keep(self, data: bytes) -> None:
         """Buffer what was read while blocked, and stop reading."""
-        transport = self._transport
-        if transport is None:
-            return
+        transport = cast(asyncio.Transport, self._transport)
         if self._closing:
             self._linger_bytes -= len(data)
             if self._linger_bytes < 0:
@@ -412,8 +403,7 @@ class HttpConnection(SlicedInput):
     def _on_buffer_empty(self, phase: int) -> None:
         """All input is answered, except for an incomplete request."""
         transport = self._transport
-        if transport is None:
-            return
+        assert transport is not None
         if phase == IDLE:
             if self._held:
                 self._hold(0)
@@ -423,7 +413,7 @@ class HttpConnection(SlicedInput):
             self._resume_socket(transport)
             return
         self._hold(self._parser.held)
-        if self._closing or self._transport is None:  # it was given up
+        if self._closing:  # it was given up
             return
         if phase == HEAD:
             if self._purpose != _FOR_HEAD:
@@ -445,9 +435,7 @@ class HttpConnection(SlicedInput):
         except Exception as exc:  # noqa: BLE001 - whatever it is, the client gets an answer
             self._respond(request, server.on_crash(exc, request))
             return
-        if type(answer) is Response:
-            self._respond(request, answer)
-        elif isinstance(answer, CoroutineType):
+        if isinstance(answer, CoroutineType):
             self._request = request
             self._blocked = True
             self._purpose = _FOR_HANDLER
@@ -492,10 +480,8 @@ class HttpConnection(SlicedInput):
             self._respond(request, self._server.on_crash(exc, request))
 
     def _respond(self, request: Request, response: Response) -> None:
-        transport = self._transport
-        if transport is None:
-            return
-        server = self._server
+        transport, server = self._transport, self._server
+        assert transport is not None
         keep_alive = request.keep_alive and not (self._last and not self._parser.ready)
         now = server.now()
         try:
@@ -527,7 +513,7 @@ class HttpConnection(SlicedInput):
             self._respond(request, server.error_response(refusal.status, refusal.reason))
             return
         except Exception as exc:  # noqa: BLE001 - nothing is written yet: it can still be a 500
-            self._respond(request, self._server.on_crash(exc, request))
+            self._respond(request, server.on_crash(exc, request))
             return
         unparsed = self._parser.unparsed or b""
         if self._buffer:
@@ -547,25 +533,19 @@ class HttpConnection(SlicedInput):
         """Answer and close without reading: a request in flight may reset the connection and lose
         the answer, but a refused connection is not kept open for that.
         """
-        transport = self._transport
-        if transport is None:
-            return
-        server = self._server
-        response = server.refusal(refusal.status, refusal.reason)
-        transport.write(render_response(response, server.date(server.now()), False))
+        transport = self._write_last(self._server.refusal(refusal.status, refusal.reason))
         self._closing = self._blocked = True
         transport.close()
-        server.remove(self)
+        self._server.remove(self)
 
     def _reject(self, status: int, reason: str) -> None:
         """Send an error and close such that the client can read it."""
-        transport = self._transport
-        if transport is None:
-            return
-        server = self._server
-        response = server.error_response(status, reason)
+        self._lingering_close(self._write_last(self._server.error_response(status, reason)))
+
+    def _write_last(self, response: Response) -> asyncio.Transport:
+        transport, server = cast(asyncio.Transport, self._transport), self._server
         transport.write(render_response(response, server.date(server.now()), False))
-        self._lingering_close(transport)
+        return transport
 
     def _lingering_close(self, transport: asyncio.Transport) -> None:
         """Close only our side, and drop input for a while."""
@@ -579,9 +559,9 @@ class HttpConnection(SlicedInput):
         self._end_output(transport)
 
     def _close(self) -> None:
-        transport = self._transport
-        if transport is None or self._closing:
+        if self._closing:
             return
+        transport = cast(asyncio.Transport, self._transport)
         if self._buffer:
             self._lingering_close(transport)
             return

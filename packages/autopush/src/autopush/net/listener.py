@@ -21,11 +21,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from typing import Final, Protocol
 
-from autopush.net.client_limits import (
-    ConnectionLimits,
-    ConnectionRefused,
-    unmapped,
-)
+from autopush.net.client_limits import ConnectionLimits, ConnectionRefused, unmapped
 from autopush.net.timers import Timer, TimerWheel
 
 HEADER_TIMEOUT: Final = 5.0

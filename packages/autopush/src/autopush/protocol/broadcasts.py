@@ -25,14 +25,7 @@ Delta = dict[str, object]
 class Broadcasts:
     """`max_names`: ids per message and per user agent. `refused`: counts messages over that."""
 
-    __slots__ = (
-        "_current",
-        "_shared",
-        "change_count",
-        "max_names",
-        "no_subscriptions",
-        "refused",
-    )
+    __slots__ = ("_current", "_shared", "change_count", "max_names", "no_subscriptions", "refused")
 
     def __init__(
         self,

@@ -19,7 +19,7 @@ returns what is left: nothing accepted is lost.
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from msgspec import UNSET, Struct
 
@@ -73,13 +73,7 @@ from autopush.protocol.session_state import (
     UnackedState,
 )
 from autopush.protocol.simplepush import SimplePushState
-from autopush.protocol.states import (
-    IDENTIFIED_STATES,
-    TRANSITIONS,
-    Event,
-    State,
-    TableState,
-)
+from autopush.protocol.states import IDENTIFIED_STATES, TRANSITIONS, Event, State, TableState
 from autopush.shown import shown
 from autopush.webpush.identifiers import (
     canonical_uuid,
@@ -597,7 +591,7 @@ class Session:
     def on_result(self, request: StoreRequest, result: StoreResult, now: float) -> Sequence[Effect]:
         if self.state is State.CLOSED:
             return ()
-        return _ANSWERS[type(request)].done(self, request, result, now)
+        return _ON_RESULT[type(request)](self, request, result, now)
 
     def on_refused(self, request: UserChange, refusal: TooOften) -> Sequence[Effect]:
         """A rate limit refused the request."""
@@ -609,31 +603,18 @@ class Session:
             return ()
         if failure is StoreFailure.TABLE_GONE:
             return self._reset_user(DropReason.NO_MESSAGE_TABLE)
-        return _ANSWERS[type(request)].failed(self, request, failure is StoreFailure.OVERLOADED)
-
-    def _change_failed(self, request: UserChange, overloaded: bool) -> Sequence[Effect]:
-        reason = "overloaded" if overloaded else "storage error"
-        return [*self._refuse(*_named(request), 503, reason), *self._continue()]
-
-    def _read_failed(self, request: ReadStored, overloaded: bool) -> Sequence[Effect]:
-        if overloaded:
-            return [SetTimer(READ_RETRY_DELAY, TimerReason.RETRY_READ)]
-        return self._broken(request)
-
-    def _table_change_failed(self, request: ChangeTable, overloaded: bool) -> Sequence[Effect]:
-        if not overloaded:
-            return self._broken(request)
+        is_overload = failure is StoreFailure.OVERLOADED
+        if isinstance(request, UserChange):
+            reason = "overloaded" if is_overload else "storage error"
+            return [*self._refuse(*_named(request), 503, reason), *self._continue()]
+        if not is_overload:
+            return [*self._refuse_hello(503, "error"), *self.close(INTERNAL_ERROR, "try again")]
+        retry = SetTimer(*_RETRIES[type(request)])
+        if not isinstance(request, ChangeTable):
+            return [retry]
         self._step(Event.FAILED)
         self._table = TableState.CURRENT
-        return [SetTimer(TABLE_CHANGE_DELAY, TimerReason.ROTATE), *self._continue()]
-
-    def _identify_failed(self, request: Identify, overloaded: bool) -> Sequence[Effect]:
-        if overloaded:
-            return [SetTimer(CLOSE_DELAY, TimerReason.CLOSE)]
-        return self._broken(request)
-
-    def _broken(self, _request: StoreRequest) -> Sequence[Effect]:
-        return [*self._refuse_hello(503, "error"), *self.close(INTERNAL_ERROR, "try again")]
+        return [retry, *self._continue()]
 
     def _identified(self, request: Identify, result: Identified, now: float) -> Sequence[Effect]:
         self._step(Event.IDENTIFIED)
@@ -748,10 +729,7 @@ class Session:
         return effects
 
     def _complete(
-        self,
-        versions: Iterable[str],
-        acks: SessionCounts | None = None,
-        updates: object = None,
+        self, versions: Iterable[str], acks: SessionCounts | None = None, updates: object = None
     ) -> Sequence[Effect]:
         """Remove messages from the unacked ones and delete their rows; then continue what waited
         for them. `acks`: where to count them if they were acked, by the member `updates`.
@@ -844,23 +822,20 @@ class Session:
         return True
 
 
-class _Answers(NamedTuple):
-    """What follows from a store request: `done(session, request, result, now)`, or
-    `failed(session, request, overloaded)`.
-    """
-
-    done: Callable[[Session, Any, Any, float], Sequence[Effect]]
-    failed: Callable[[Session, Any, bool], Sequence[Effect]]
-
-
-_ANSWERS: Final[Mapping[type, _Answers]] = {
-    Identify: _Answers(Session._identified, Session._identify_failed),
-    ReadStored: _Answers(Session._page_read, Session._read_failed),
-    Subscribe: _Answers(Session._subscribed, Session._change_failed),
-    Unsubscribe: _Answers(Session._unsubscribed, Session._change_failed),
-    SetUrgency: _Answers(Session._urgency_set, Session._change_failed),
-    ChangeTable: _Answers(Session._table_changed, Session._table_change_failed),
+_ON_RESULT: Final[Mapping[type, Callable[[Session, Any, Any, float], Sequence[Effect]]]] = {
+    Identify: Session._identified,
+    ReadStored: Session._page_read,
+    Subscribe: Session._subscribed,
+    Unsubscribe: Session._unsubscribed,
+    SetUrgency: Session._urgency_set,
+    ChangeTable: Session._table_changed,
 }
+_RETRIES: Final[Mapping[type, tuple[tuple[float, float], TimerReason]]] = {
+    Identify: (CLOSE_DELAY, TimerReason.CLOSE),
+    ReadStored: (READ_RETRY_DELAY, TimerReason.RETRY_READ),
+    ChangeTable: (TABLE_CHANGE_DELAY, TimerReason.ROTATE),
+}
+"""What an overload of the store sets a timer for."""
 
 
 def _named(request: UserChange) -> tuple[str, str | None]:

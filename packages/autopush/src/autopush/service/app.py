@@ -185,10 +185,7 @@ class Worker:
             )
             self._background.append(maintenance.run)
         self.process = ProcessMetrics(
-            metrics,
-            asyncio.get_running_loop(),
-            sampled,
-            shortage=shortage or DescriptorShortage(),
+            metrics, asyncio.get_running_loop(), sampled, shortage=shortage or DescriptorShortage()
         )
 
     def _is_alone(self) -> bool:
@@ -212,10 +209,7 @@ class Worker:
             return most + PAGES_MARGIN - len(node.registry.sockets)
 
         return self._ports.serve(
-            "websocket",
-            websockets.upgrades,
-            Limits(max_body=MAX_PAGE_BODY),
-            left,
+            "websocket", websockets.upgrades, Limits(max_body=MAX_PAGE_BODY), left
         )
 
     def _serve_node(self, websockets: NodeParts) -> None:

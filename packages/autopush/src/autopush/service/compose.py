@@ -51,13 +51,7 @@ from autopush.limits import (
 )
 from autopush.net.client_limits import BufferedBytes, ConnectionLimits, TrustedProxies
 from autopush.net.node_auth import ANY_INSTANCE, Sessions, instance_url, new_instance
-from autopush.net.siblings import (
-    PREDECESSOR,
-    SUCCESSOR,
-    Port,
-    PortHandler,
-    Siblings,
-)
+from autopush.net.siblings import PREDECESSOR, SUCCESSOR, Port, PortHandler, Siblings
 from autopush.net.timers import TimerWheel
 from autopush.net.tls import ClientTls
 from autopush.protocol.broadcasts import Broadcasts
@@ -361,8 +355,7 @@ class NodeParts:
     def __init__(self, parts: Parts) -> None:
         settings, io = parts.settings, parts.io
         self.broadcasts = Broadcasts(
-            io.broadcasts,
-            refused=io.metrics.counter(LIMIT_REFUSED, limit="broadcasts"),
+            io.broadcasts, refused=io.metrics.counter(LIMIT_REFUSED, limit="broadcasts")
         )
         self.new_connections = TokenBuckets(monotonic=io.monotonic)
         limits = UserAgentLimits(parts.refusals, parts.new_user_agents, monotonic=io.monotonic)

@@ -262,12 +262,7 @@ def resolve(
 
 
 def _bind(
-    host: str,
-    port: int,
-    option: str,
-    *,
-    reuse_port: bool = False,
-    listen: bool = True,
+    host: str, port: int, option: str, *, reuse_port: bool = False, listen: bool = True
 ) -> socket.socket:
     family, kind, protocol, address = resolve(host, port)
     try:

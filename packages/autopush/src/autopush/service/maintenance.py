@@ -134,9 +134,7 @@ class Maintenance:
             _log.warning("Maintenance goes on in another process", **progress.fields)
         except KeytablesError as error:
             _log.warning(
-                "Maintenance failed and is tried again later",
-                reason=str(error),
-                **progress.fields,
+                "Maintenance failed and is tried again later", reason=str(error), **progress.fields
             )
 
     async def _work(self, lease: Lease, progress: _Progress) -> None:

@@ -138,10 +138,7 @@ def _run(settings: Settings, read: Callable[[], Settings], stop: StopSignal) -> 
     if settings.needs_data_folder:
         prepare_data_folder(settings.data)
     keys = service_keys(
-        settings.crypto_key,
-        settings.auth_key,
-        settings.data,
-        auth_needed=settings.has_endpoint,
+        settings.crypto_key, settings.auth_key, settings.data, auth_needed=settings.has_endpoint
     )
     predecessor = Predecessor()
     passed = passed_sockets()

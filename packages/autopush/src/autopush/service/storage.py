@@ -132,11 +132,7 @@ async def try_store(settings: Settings, clock: ServiceClock) -> None:
         with suppress(KeytablesError):  # the store watch of each worker compares them again
             clock.correct(await engine.clock_difference(clock.own))
         await preflight(
-            engine,
-            store.plan,
-            current=store.current.name,
-            key_hash=settings.key_hash,
-            clock=clock,
+            engine, store.plan, current=store.current.name, key_hash=settings.key_hash, clock=clock
         )
         await _check_connections(settings, clock)
     except StorageFull as error:
@@ -297,11 +293,7 @@ async def _open_push_store(
 ) -> PushStore:
     try:
         return await PushStore.open(
-            engine,
-            table_plan(settings),
-            key_hash=settings.key_hash,
-            clock=clock,
-            metrics=metrics,
+            engine, table_plan(settings), key_hash=settings.key_hash, clock=clock, metrics=metrics
         )
     except KeytablesError as error:
         raise _startup_error(settings, error) from error

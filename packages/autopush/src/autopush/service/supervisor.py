@@ -74,6 +74,11 @@ class Restarts:
         self.at = now + delay
         return delay
 
+    def schedule_after(self, started: float) -> dict[str, float]:
+        """Plan the next start of one that has ended; returns its uptime and the delay."""
+        now = time.monotonic()
+        return {"uptime": round(now - started, 3), "delay": self.schedule(now, now - started)}
+
 
 class Watchdog:
     """Finds frozen workers: one may hold the store's write lock, on which all others wait.
@@ -327,24 +332,14 @@ class Supervisor:
         companion.started, companion.restarts.at = now, None
 
     def _companion_ended(self, companion: Companion, process: ForkProcess) -> None:
-        process.join()
-        code, pid = process.exitcode or 0, process.pid
-        process.close()
+        code, pid = _reap(process)
         companion.process = None
         if self._exit_code is not None:
             return
-        now = time.monotonic()
-        uptime = now - companion.started
-        if code == 0:  # told to end for a next version, which has failed
-            companion.restarts.schedule(now, uptime)
-            return
-        _log.error(
-            f"The {companion.name} ended and is restarted",
-            pid=pid,
-            cause=_cause(code),
-            uptime=round(uptime, 3),
-            delay=companion.restarts.schedule(now, uptime),
-        )
+        restart = companion.restarts.schedule_after(companion.started)
+        if code != 0:  # else told to end for a next version, which has failed
+            event = f"The {companion.name} ended and is restarted"
+            _log.error(event, pid=pid, cause=_cause(code), **restart)
 
     def _fork(self, run: Callable[[], int]) -> ForkProcess:
         """A child that does so. :raises OSError: there is no room for it"""
@@ -384,10 +379,7 @@ class Supervisor:
         worker.ready_pipe = None
 
     def _ended(self, worker: _WorkerProcess, process: ForkProcess) -> None:
-        process.join()
-        code = process.exitcode or 0
-        pid = process.pid
-        process.close()
+        code, pid = _reap(process)
         worker.process, worker.is_ready = None, False
         self.on_ended(worker.index)
         if worker.ready_pipe is not None:
@@ -402,20 +394,13 @@ class Supervisor:
         if code == STARTUP_FAILED and not self._all_were_ready:
             self._stop(STARTUP_FAILED)
             return
-        now = time.monotonic()
         # The signal that told it to ends one that has no handler any more, at the end of its exit.
         if worker.is_replaced and code in (0, -signal.SIGTERM):
-            worker.restarts = Restarts(now)
+            worker.restarts = Restarts(time.monotonic())
             return
-        uptime = now - worker.started
-        _log.error(
-            "A worker ended and is restarted",
-            worker=worker.index,
-            pid=pid,
-            cause=_cause(code),
-            uptime=round(uptime, 3),
-            delay=worker.restarts.schedule(now, uptime),
-        )
+        restart = worker.restarts.schedule_after(worker.started)
+        event = "A worker ended and is restarted"
+        _log.error(event, worker=worker.index, pid=pid, cause=_cause(code), **restart)
 
     def _kill_frozen(self, now: float) -> None:
         ready = {each.index: each.ready_at for each in self._workers if each.is_ready}
@@ -488,6 +473,14 @@ class Supervisor:
             process.kill()
         if self.companion is not None and self.companion.process is not None:
             self.companion.process.kill()
+
+
+def _reap(process: ForkProcess) -> tuple[int, int | None]:
+    """Exit code and process id of one that has ended."""
+    process.join()
+    code, pid = process.exitcode or 0, process.pid
+    process.close()
+    return code, pid
 
 
 def _cause(code: int) -> str:

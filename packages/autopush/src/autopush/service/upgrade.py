@@ -191,10 +191,7 @@ class ServiceUpgrade:
         _log.info("Upgrade: the next version is starting", next_pid=self._process.pid)
 
     def begin_on(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        then: Callable[[], None],
-        failed: Callable[[], None],
+        self, loop: asyncio.AbstractEventLoop, then: Callable[[], None], failed: Callable[[], None]
     ) -> None:
         """As `begin`; calls `then` when the next version is ready, and `failed` if it fails after
         that: this version is to serve again.

@@ -284,9 +284,7 @@ def _closest(name: str, known: Iterable[str], similarity: float = 0.6) -> str:
 
 
 def add_flags(
-    parser: argparse.ArgumentParser,
-    *commands: str,
-    files: Sequence[IniFile] = tuple(IniFile),
+    parser: argparse.ArgumentParser, *commands: str, files: Sequence[IniFile] = tuple(IniFile)
 ) -> None:
     """Add a flag for each option of the `commands` and for each file; `load` parses the values."""
     mine = [option for option in OPTIONS if not set(commands).isdisjoint(option.commands)]

@@ -45,10 +45,7 @@ class CrashReports(logging.Handler):
     """Events of one type; `logs.RepeatFilter` would hide how many there were."""
 
     def __init__(
-        self,
-        connect: "Callable[[], Client]",
-        *,
-        monotonic: Callable[[], float] = time.monotonic,
+        self, connect: "Callable[[], Client]", *, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
         super().__init__(logging.ERROR)
         self._connect = connect

@@ -181,11 +181,7 @@ class RepeatLimiter:
     """Admits up to `limit` events of a kind in each `interval` seconds, and counts the others."""
 
     def __init__(
-        self,
-        limit: int,
-        interval: float = 1.0,
-        *,
-        monotonic: Callable[[], float] = time.monotonic,
+        self, limit: int, interval: float = 1.0, *, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
         self._limit = limit
         self._interval = interval

@@ -15,11 +15,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.asymmetric.ec import (
-    ECDH,
-    SECP256R1,
-    generate_private_key,
-)
+from cryptography.hazmat.primitives.asymmetric.ec import ECDH, SECP256R1, generate_private_key
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF

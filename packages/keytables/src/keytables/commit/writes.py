@@ -67,12 +67,8 @@ class IncompleteWrites:
 
     def add(self, operation: Operation, completion: Completion) -> bool:
         """Count a write, unless it is refused; return whether so."""
-        if (
-            self.is_closed
-            or self.count >= self._max_waiting
-            or self.bytes >= self._max_waiting_bytes
-        ):
-            return not self.refuses(completion)
+        if self.refuses(completion):
+            return False
         operation.completion = completion
         self.count += 1
         self.bytes += operation.size

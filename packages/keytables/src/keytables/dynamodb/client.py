@@ -25,13 +25,7 @@ from keytables.dynamodb.connections import (
     ResponseLost,
     parse_endpoints,
 )
-from keytables.dynamodb.retries import (
-    CALL_TIMEOUT,
-    ErrorKind,
-    RetryPolicy,
-    RetryState,
-    read_error,
-)
+from keytables.dynamodb.retries import CALL_TIMEOUT, ErrorKind, RetryPolicy, RetryState, read_error
 from keytables.dynamodb.signing import (
     CREDENTIALS_HELP,
     CredentialRefresher,

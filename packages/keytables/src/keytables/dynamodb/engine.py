@@ -33,13 +33,7 @@ from keytables.dynamodb.table import (
 from keytables.dynamodb.table_client import StoreClient, TableClient, to_keytables_error
 from keytables.dynamodb.writes import InFlightLimit, WriteSequencer
 from keytables.engine import Clock, Engine, OnFailure, TableHandle
-from keytables.errors import (
-    AccessRefused,
-    SchemaError,
-    TableNotFound,
-    Throttled,
-    Unavailable,
-)
+from keytables.errors import AccessRefused, SchemaError, TableNotFound, Throttled, Unavailable
 from keytables.failures import FailureReports
 from keytables.retries import Attempts
 from keytables.schema import Capacity, Table

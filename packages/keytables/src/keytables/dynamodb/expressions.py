@@ -14,17 +14,7 @@ from typing import Final
 
 from keytables.dynamodb.codec import AttributeMap, AttributeValue, encode_value, equal_values
 from keytables.errors import SchemaError
-from keytables.expressions import (
-    And,
-    Compare,
-    Condition,
-    Exists,
-    Not,
-    Operand,
-    Or,
-    Param,
-    Update,
-)
+from keytables.expressions import And, Compare, Condition, Exists, Not, Operand, Or, Param, Update
 from keytables.schema import Table
 
 NOW: Final = ":now"
@@ -226,10 +216,7 @@ def update_actions(update: Update, to: Placeholders) -> UpdateActions:
     sets = _operands(update.assigned, to)
     emptied = tuple(name for name in update.assigned if name not in sets)
     return UpdateActions(
-        sets,
-        (*update.remove, *emptied),
-        _operands(update.added, to),
-        _operands(update.taken, to),
+        sets, (*update.remove, *emptied), _operands(update.added, to), _operands(update.taken, to)
     )
 
 

@@ -12,13 +12,7 @@ import msgspec
 
 from keytables.dynamodb.connections import HttpResponse, NotSent, PoolExhausted, ResponseLost
 from keytables.dynamodb.signing import CREDENTIALS_HELP
-from keytables.errors import (
-    AccessRefused,
-    KeytablesError,
-    Throttled,
-    Unavailable,
-    Unconfirmed,
-)
+from keytables.errors import AccessRefused, KeytablesError, Throttled, Unavailable, Unconfirmed
 from keytables.retries import Attempts, Backoff
 
 CALL_TIMEOUT: Final = 4.0

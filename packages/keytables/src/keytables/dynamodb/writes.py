@@ -177,11 +177,7 @@ class WriteSequencer:
 ValueCheck: TypeAlias = Callable[[object], object]
 """Raises SchemaError for a value that an attribute cannot hold."""
 
-_RETURNING: Final = {
-    Returning.NOTHING: "NONE",
-    Returning.OLD: "ALL_OLD",
-    Returning.NEW: "ALL_NEW",
-}
+_RETURNING: Final = {Returning.NOTHING: "NONE", Returning.OLD: "ALL_OLD", Returning.NEW: "ALL_NEW"}
 _NO_VALUES: Final[Values] = {}
 _NO_ACTIONS: Final = UpdateActions({}, (), {}, {})
 

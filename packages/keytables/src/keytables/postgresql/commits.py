@@ -12,12 +12,7 @@ from typing import Final
 
 from keytables.engine import Clock
 from keytables.errors import KeytablesError
-from keytables.postgresql.connections import (
-    TIMEOUT,
-    Backend,
-    Connector,
-    Session,
-)
+from keytables.postgresql.connections import TIMEOUT, Backend, Connector, Session
 from keytables.postgresql.failures import ConnectionLost, NoConnection, NotApplied
 from keytables.retries import Attempts, Backoff
 

@@ -20,13 +20,7 @@ import asyncpg
 from asyncpg.prepared_stmt import PreparedStatement
 
 from keytables.engine import Activity
-from keytables.errors import (
-    KeytablesError,
-    OutOfReach,
-    StoreClosed,
-    Throttled,
-    Unavailable,
-)
+from keytables.errors import KeytablesError, OutOfReach, StoreClosed, Throttled, Unavailable
 from keytables.failures import FailureReports
 from keytables.postgresql.failures import ENDED, ConnectionLost, translate
 from keytables.retries import Attempts, Backoff
@@ -236,11 +230,7 @@ class Connector:
     async def _connect(self, url: str, seconds: float) -> Session:
         end = asyncio.get_running_loop().time() + seconds
         try:
-            connection = await asyncpg.connect(
-                url,
-                timeout=seconds,
-                server_settings=self._settings,
-            )
+            connection = await asyncpg.connect(url, timeout=seconds, server_settings=self._settings)
         except Exception as error:  # noqa: BLE001 - translated
             failure = _connect_failure(error, url)
             # The text of an error about the URL may repeat parts of it, and would be logged.

@@ -204,15 +204,13 @@ class GroupCommit:
                 writes.stored = future.result()
                 self._set_ready(writes)
                 return
-            writes.taken = len(writes.operations)
-            self._fail([writes], error)
+            self._fail_all([writes], error)
 
         writes.table.reads.read(writes.key).add_done_callback(on_read)
 
     def _set_ready(self, writes: ItemWrites) -> None:
         if self._given_up and self._is_blocked:
-            writes.taken = len(writes.operations)
-            self._fail([writes], OutOfReach(self.trouble or _NO_ANSWER))
+            self._fail_all([writes], OutOfReach(self.trouble or _NO_ANSWER))
             return
         self._ready.append(writes)
         if not self._is_beginning and self._timer is None:
@@ -296,9 +294,7 @@ class GroupCommit:
         if self._is_blocked:
             ready = list(self._ready)
             self._ready.clear()
-            for writes in ready:
-                writes.taken = len(writes.operations)
-            self._fail(ready, OutOfReach(reason))
+            self._fail_all(ready, OutOfReach(reason))
 
     def _open_another(self) -> None:
         """Open a further connection, in the background."""
@@ -400,6 +396,12 @@ class GroupCommit:
                 operation.error = clone_error(failure)
         self._finish(batch)
 
+    def _fail_all(self, batch: Sequence[ItemWrites], error: BaseException) -> None:
+        """With what was not taken yet."""
+        for writes in batch:
+            writes.taken = len(writes.operations)
+        self._fail(batch, error)
+
     def _finish(self, batch: Iterable[ItemWrites]) -> None:
         for writes in batch:
             done, left = writes.operations, writes.operations[writes.taken :]
@@ -470,7 +472,4 @@ def _statement_of(log: str, shape: Shape) -> tuple[str, str]:
         first += count
     collected = f"ARRAY({' UNION ALL '.join(numbers)})" if numbers else "'{}'::bigint[]"
     tables = {statements.columns.table.name for statements, _ in shape}
-    return (
-        f"WITH {', '.join(parts)} {log}{collected} RETURNING rows",
-        ", ".join(sorted(tables)),
-    )
+    return (f"WITH {', '.join(parts)} {log}{collected} RETURNING rows", ", ".join(sorted(tables)))

@@ -29,11 +29,4 @@ from keytables.sqlite.division import Division, divide_store
 from keytables.sqlite.engine import SqliteEngine
 from keytables.sqlite.parts import open_sqlite
 
-__all__ = [
-    "Division",
-    "SqliteEngine",
-    "StoreCheck",
-    "check_store",
-    "divide_store",
-    "open_sqlite",
-]
+__all__ = ["Division", "SqliteEngine", "StoreCheck", "check_store", "divide_store", "open_sqlite"]

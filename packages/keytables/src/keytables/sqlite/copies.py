@@ -352,10 +352,7 @@ def _is_sound(header: bytes) -> bool:
 
 
 def find_damage(
-    connection: apsw.Connection,
-    found: Callable[[str], None],
-    *,
-    deadline: float = float("inf"),
+    connection: apsw.Connection, found: Callable[[str], None], *, deadline: float = float("inf")
 ) -> bool:
     """Call ``found`` with what is damaged in the file, a sentence each.
 

@@ -158,14 +158,7 @@ class SqliteTable(TableHandle):
             )
         else:
             operation = WriteRow(
-                self._pending,
-                statements,
-                key,
-                size,
-                self._clock,
-                options,
-                conditional_put,
-                row,
+                self._pending, statements, key, size, self._clock, options, conditional_put, row
             )
         return self._queue.submit(operation)
 
