@@ -313,7 +313,8 @@ def test_each_login_is_a_session_that_ends_by_itself(clock: ManualClock, tmp_pat
     again = Sessions(TOKEN, clock, path)
     assert (again.person(one), again.person(other)) == ("", "UBOB")
     assert [again.knows(key) for key in (one, other, "")] == [False, True, False]
-    assert not any(text in path.read_text() for text in (TOKEN, one, other))
+    assert not any(text in path.read_text() for text in (TOKEN, one, other, "UBOB"))
+    assert not again.person(other.replace("UBOB", "UALICE")), "the name is part of the key"
     assert path.stat().st_mode & 0o077 == 0
     assert not Sessions(f"{TOKEN}2", clock, path).knows(other)
     clock.advance(COOKIE_SECONDS)

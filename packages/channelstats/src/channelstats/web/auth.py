@@ -105,34 +105,27 @@ class TooManyFailures(Exception):  # noqa: N818 - named for what happened
 
 class Sessions:
     """Who is logged in: digests of the keys that browsers keep, until when (seconds since the
-    epoch), and who it is, where they have a token of their own. With a ``path`` they outlive this
-    process. They are of one ``token``: another one ends all.
+    epoch). Who it is stands in the key alone, so nobody has to be forgotten here. With a ``path``
+    they outlive this process. They are of one ``token``: another one ends all.
     """
 
     def __init__(self, token: str, clock: Clock, path: Path | None = None) -> None:
         self._of, self._clock, self._path = _digest(f"channelstats dashboard {token}"), clock, path
         self._until: dict[str, int] = {}
-        self._people: dict[str, str] = {}
         with suppress(OSError, ValueError, AttributeError):
             if path is not None:
                 kept = json.loads(path.read_bytes())
                 if kept.get("of") == self._of:
                     self._until = {str(key): int(at) for key, at in kept["until"].items()}
-                    people = kept.get("people", {}).items()
-                    self._people = {str(key): str(uid) for key, uid in people}
 
     def begin(self, person: str = "") -> str:
         """A new session, of a person where that is known; return its key."""
         key, now = token_urlsafe(_KEY_BYTES), int(self._clock())
+        key = f"{person}.{key}" if person else key
         self._until = {digest: at for digest, at in self._until.items() if at > now}
         while len(self._until) >= _SESSIONS:
             del self._until[next(iter(self._until))]
         self._until[_digest(key)] = now + COOKIE_SECONDS
-        self._people = {
-            digest: uid for digest, uid in self._people.items() if digest in self._until
-        }
-        if person:
-            self._people[_digest(key)] = person
         return key
 
     def end(self, key: str) -> None:
@@ -143,12 +136,13 @@ class Sessions:
 
     def person(self, key: str) -> str:
         """The ID of whose session this is, "" where that is not known."""
-        return self._people.get(_digest(key), "") if self.knows(key) else ""
+        person, dot, _ = key.partition(".")
+        return person if dot and self.knows(key) else ""
 
     def save(self) -> None:
         """Write them to the file, which only its owner can read. Blocks."""
         if self._path is not None:
-            text = json.dumps({"of": self._of, "until": self._until, "people": self._people})
+            text = json.dumps({"of": self._of, "until": self._until})
             replace_file(self._path, text.encode())
 
 
