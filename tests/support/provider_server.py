@@ -6,6 +6,7 @@ What a request is answered is up to the `handle` of a fake, which may also break
 import asyncio
 import json
 import ssl
+from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -92,7 +93,7 @@ class ProviderExchange:
 T = TypeVar("T")
 
 
-class ProviderServer:
+class ProviderServer(ABC):
     """A fake. It runs in a thread, whose loop answers whatever the test does."""
 
     def __init__(self, context: ssl.SSLContext | None = None) -> None:
@@ -109,9 +110,9 @@ class ProviderServer:
         self.open: set[_Http2 | _Http1] = set()
         self._serving: set[asyncio.Task[None]] = set()
 
+    @abstractmethod
     async def handle(self, exchange: ProviderExchange) -> None:
         """Answer a request."""
-        raise NotImplementedError
 
     @property
     def url(self) -> str:

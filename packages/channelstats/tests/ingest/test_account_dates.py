@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from channelstats.ingest.people import Accounts, MalformedList, read_accounts, store_accounts
+from channelstats.ingest.accounts import Accounts, MalformedList, read_accounts, store_accounts
 from channelstats.tables.exclusion import Exclusions
 from support.channelstats.house import UTC as ZONE
 from support.channelstats.house import House

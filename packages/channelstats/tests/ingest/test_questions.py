@@ -70,32 +70,23 @@ def test_what_only_looks_like_one_is_none(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "has_it"),
+    ("sign", "text", "has_it"),
     [
-        ("where can I park?", True),
-        ("it is in my bag", True),
-        ("¿puedo entrar?", True),
-        ("which door is it?", False),
-        ("can you show me the key?", False),
+        (Sign.OWN, "where can I park?", True),
+        (Sign.OWN, "it is in my bag", True),
+        (Sign.OWN, "¿puedo entrar?", True),
+        (Sign.OWN, "which door is it?", False),
+        (Sign.OWN, "can you show me the key?", False),
+        (Sign.ASKS_BACK, "are you using the old key?", True),
+        (Sign.ASKS_BACK, "<@U1> what's your version of it?", True),
+        (Sign.ASKS_BACK, "hast du den Schlüssel gedreht?", True),
+        (Sign.ASKS_BACK, "do you know who has the key?", False),
+        (Sign.ASKS_BACK, "could you send the key?", False),
+        (Sign.ASKS_BACK, "how do you open it?", False),
     ],
 )
-def test_who_speaks_of_themself_is_known_by_a_word(text: str, has_it: bool) -> None:
-    assert (signs(text) & Sign.OWN != 0) == has_it
-
-
-@pytest.mark.parametrize(
-    ("text", "has_it"),
-    [
-        ("are you using the old key?", True),
-        ("<@U1> what's your version of it?", True),
-        ("hast du den Schlüssel gedreht?", True),
-        ("do you know who has the key?", False),
-        ("could you send the key?", False),
-        ("how do you open it?", False),
-    ],
-)
-def test_who_asks_back_is_known_by_what_they_ask(text: str, has_it: bool) -> None:
-    assert (signs(text) & Sign.ASKS_BACK != 0) == has_it
+def test_of_whom_somebody_speaks_is_known_by_words(sign: Sign, text: str, has_it: bool) -> None:
+    assert (signs(text) & sign != 0) == has_it
 
 
 def test_what_was_found_is_settled_and_what_others_got_is_not() -> None:

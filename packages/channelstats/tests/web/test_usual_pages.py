@@ -10,7 +10,8 @@ from channelstats.pages.views import view_of
 from channelstats.processes import running
 from channelstats.settings import load
 from channelstats.web import service as module
-from channelstats.web.service import DashboardService, UsualPages
+from channelstats.web.service import DashboardService
+from channelstats.web.usual_pages import UsualPages
 from support.channelstats.dated import row
 from support.channelstats.house import NOW, House
 from support.clocks import ManualClock, Pauses

@@ -18,12 +18,12 @@ from channelstats.commands.context import (
     many,
 )
 from channelstats.days import minute_text
+from channelstats.ingest.accounts import MalformedList, read_accounts, store_accounts
 from channelstats.ingest.export_import import (
     UNLISTED_FLAG,
     ExportImport,
     ImportOptions,
 )
-from channelstats.ingest.people import MalformedList, read_accounts, store_accounts
 from channelstats.settings import OptionGroup
 from channelstats.slack.export import Export
 from channelstats.slack.export_layout import ChannelKind

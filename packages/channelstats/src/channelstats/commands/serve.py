@@ -41,7 +41,8 @@ from channelstats.web.front import (
     raise_descriptor_limit,
 )
 from channelstats.web.message_texts import MessageTexts
-from channelstats.web.service import DashboardService, FirstImport, UsualPages
+from channelstats.web.service import DashboardService, FirstImport
+from channelstats.web.usual_pages import UsualPages
 
 VARIABLE: Final = f"{PREFIX}SERVE_TOKEN"
 TOKEN_FILE: Final = "serve.token"  # noqa: S105 - the name of a file

@@ -6,8 +6,8 @@ spellings of a row are understood, see `channelstats.tables.message_row`.
 
 Rule: a file is used for the version that its rows were read under, and only whole; what else is in
 the folder is as good as nothing. A file does not outlive its version: it is overwritten and removed
-by the run that ended the version, and on another machine by the first reading of a process. Only
-their owner can read files; they are kept for speed alone and may be deleted at any time.
+by the run that ended the version, and on another machine by the first reading of a process. Files
+are kept for speed alone and may be deleted at any time.
 
     <yyyy-mm-dd>-<version>-<digest of its content, for this date and version>.parquet
 

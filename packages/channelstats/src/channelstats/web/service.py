@@ -6,10 +6,9 @@ of a kind at a time.
 """
 
 import asyncio
-import logging
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Hashable
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from datetime import date
 from functools import partial
 from typing import Final, Generic, TypeVar
@@ -18,7 +17,7 @@ import msgspec
 
 from channelstats.days import DAY, date_at, week_of
 from channelstats.facts import Period
-from channelstats.facts.periods import WEEK, YEAR, History, Now
+from channelstats.facts.periods import WEEK, YEAR, History
 from channelstats.facts.reading import ReportContext, history_of, load_context
 from channelstats.lookup import Names
 from channelstats.metrics.volume import volume
@@ -32,19 +31,17 @@ from channelstats.pages.loading import (
     load_members,
     refuse_small,
 )
-from channelstats.pages.model import CHANNEL, OVERVIEW, TO_DO, UNCOMPARED, Choice, ChoiceError, Page
+from channelstats.pages.model import CHANNEL, UNCOMPARED, Choice, ChoiceError, Page
 from channelstats.pages.reports import ReportKind, ReportRequest
 from channelstats.pages.views import view_of
 from channelstats.render.reports import Form, render
 from channelstats.sending.targets import report_data
 from channelstats.settings import Settings
-from channelstats.slack.rate_limits import Sleep
 from channelstats.tables import Tables
 from channelstats.tables.exclusion import resolve_channels, resolve_people
 from channelstats.tables.messages import Progress
-from channelstats.web.filters import asked
 from channelstats.web.message_texts import MessageTexts
-from keytables import Clock, KeytablesError
+from keytables import Clock
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -357,47 +354,3 @@ class DashboardService:
 def _cells(view: Page) -> int:
     """How large a view is."""
     return 100 + sum(table.rows.height * table.rows.width for table in view.tables)
-
-
-# ── before anybody asks ──────────────────────────────────────────────────────────────────────────
-
-EVERY: Final = 30
-"""Seconds between two looks at whether something else is stored."""
-
-_log: Final = logging.getLogger("channelstats.web")
-
-
-class UsualPages:
-    """Makes the pages that are opened first, Overview and To do of the usual weeks, each time
-    something else is stored. Then it keeps the columns of all other days.
-    """
-
-    def __init__(self, service: DashboardService, sleep: Sleep = asyncio.sleep) -> None:
-        self._service, self._sleep = service, sleep
-        self._made_of = ""
-
-    async def run(self) -> None:
-        """Look now, and again and again. What goes wrong is logged, and it goes on."""
-        while True:
-            try:
-                await self.check()
-            except (FirstImport, Busy):
-                pass
-            except (KeytablesError, TimeoutError, OSError) as error:
-                _log.warning("the usual pages are not made: %s", error)
-            await self._sleep(EVERY)
-
-    async def check(self) -> None:
-        """Make them unless they are made of what is stored, or somebody is writing."""
-        service = self._service
-        snapshot = await service.snapshot()
-        if snapshot.is_empty or not snapshot.is_settled or snapshot.mark == self._made_of:
-            return
-        await service.names(snapshot)
-        now = Now(service.today, snapshot.history, service.settings.first_weekday)
-        for name in (OVERVIEW, TO_DO):
-            usual = asked([], now, to_newest=name == TO_DO)
-            with suppress(ChoiceError):  # the page says it
-                await service.view(name, usual.choice, snapshot)
-        await service.tables.messages.keep_days()
-        self._made_of = snapshot.mark
