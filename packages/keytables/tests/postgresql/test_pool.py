@@ -5,6 +5,7 @@ circuit breaker; and let callers queue without limit while all connections were 
 """
 
 import asyncio
+import math
 from collections.abc import AsyncIterator
 from typing import Any, cast
 
@@ -49,6 +50,8 @@ class FakeDatabase:
         self.may_answer = asyncio.Event()
         self.attempts = self.under_way = self.most_under_way = self.opened = 0
         self.seconds = 0.01
+        self.silent_after = math.inf
+        """How many attempts are answered."""
         self.tried = asyncio.Event()
         """Set when as many attempts have ended as the pool may have sessions."""
 
@@ -56,6 +59,9 @@ class FakeDatabase:
         self.attempts += 1
         self.under_way += 1
         self.most_under_way = max(self.most_under_way, self.under_way)
+        if self.attempts > self.silent_after:
+            await asyncio.sleep(deadline - asyncio.get_running_loop().time())
+            raise ConnectionLost("no answer in time")
         await asyncio.sleep(self.seconds)
         self.under_way -= 1
         if self.attempts >= SIZE and not self.under_way:
@@ -103,6 +109,17 @@ async def test_a_storm_of_reads_makes_one_attempt_at_a_time_while_the_database_i
     assert len(failed) == 2 * CALLERS
     assert database.most_under_way <= 1
     assert database.attempts <= 5
+
+
+async def test_an_attempt_that_the_last_moment_leaves_no_time_hides_no_reason(
+    database: FakeDatabase, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "TIMEOUT", 0.5)
+    database.is_away = True
+    database.silent_after = 1
+    with pytest.raises(OutOfReach, match="nothing listens"):
+        await pool.fetch("SELECT")
+    assert database.attempts == 2
 
 
 async def test_a_database_that_is_back_gets_no_more_sessions_than_the_pool_has(

@@ -468,7 +468,9 @@ class Pool:
             self._failures += 1
             self._next_attempt = self._loop.time() + _BACKOFF.delay(self._failures)
             if isinstance(error, ConnectionLost):
-                self._last_failure = error
+                # One that the caller's deadline ended says less than the one before it.
+                if self._last_failure is None or self._loop.time() < deadline:
+                    self._last_failure = error
                 if self._count:
                     self._failure_reports.report(error)
                 return None
