@@ -46,7 +46,7 @@ IN_THREADS = of_lines(
         ["B+1: with the key"],
         ["B+170: It has a button on the left side, below the lamp over there."],
         ["C+100: Who has the bike?", "B+2000: <@A> with the key"],
-        ["B+5: do you have the key?", "A+9: yes, but it is bent a little bit at the end"],
+        ["B+5: do you have the key?", "A+9: yes, but it is bent a little bit", "B+11: pull it"],
         ["C+3: Who has the bike?", "C+4: found it", "A+300: thanks, it is open"],
         ["A+50: never mind, found it"],
         ["C+1: the train is late again today, all of you take the bus then", "B+2: yes"],
@@ -65,7 +65,8 @@ def test_a_question_is_answered_in_the_talk(after: list[str]) -> None:
         ["A+2: it is locked"],
         ["A+2: thanks in advance"],
         ["B+5: Hello everybody, here are the notes of yesterday"],
-        ["B+5: <@C> it is on the table"],
+        ["B+5: hello, does anybody have a bike?", "A+20: it is the door with the blue lock"],
+        ["B+240: <https://example.org/lamp.gif>"],
         ["B+5: can anybody lend me a bike?", "C+6: yes"],
         ["B+5: the notes of yesterday", "C+7 >2: good ones"],
         ["B+900: it is raining"],
@@ -81,6 +82,27 @@ def test_a_late_answer_and_a_question_back_may_be_one() -> None:
     assert outcome(of_lines(ASKED, f"B+100: {lock}")) == "maybe"
     assert outcome(of_lines(ASKED, "B+4: which door?")) == "maybe"
     assert outcome(of_lines(ASKED, "B+400: <@A> which door?")) == "maybe"
+    bent = "A+9: yes, but it is bent a little bit"
+    assert outcome(of_lines(ASKED, "B+5: do you have the key?", bent)) == "maybe"
+
+
+def test_who_names_others_answers_unless_they_are_in_the_talk() -> None:
+    assert outcome(of_lines(ASKED, "B+5: <@C> has the key of it")) == "answered"
+    shed = "C+0: The notes of yesterday are in the shed"
+    asked = ASKED.replace("+0", "+30")
+    assert outcome(of_lines(shed, asked, "B+35: <@C> has the key of it"), question=2) == "open"
+
+
+def test_with_whom_the_asker_talked_goes_on_with_it_days_later() -> None:
+    shed, asked = "B+0: The shed has a blue lock now", "A+20: Should we meet there on Monday then?"
+    later = "B+4000: Monday at seven in the evening, bring the lamp of the shed with you please"
+    meanwhile = "C+900: Hello everybody, here are the notes of yesterday"
+    assert outcome(of_lines(shed, asked, later), question=2) == "answered"
+    assert outcome(of_lines(shed, asked, meanwhile, later), question=2) == "open"
+    agreed = "B+4000: Sure, on Monday"
+    assert outcome(of_lines(shed, asked, meanwhile, agreed), question=2) == "answered"
+    for other in ("A+20: Hello, should we", "A+20: <@D> should we"):
+        assert outcome(of_lines(shed, asked.replace("A+20: Should we", other), later), 2) == "open"
 
 
 def test_in_a_quiet_channel_what_is_said_next_answers_also_after_a_night() -> None:
@@ -156,6 +178,17 @@ def test_a_question_back_and_a_remark_are_part_of_a_talk() -> None:
         == "aside"
     )
     assert outcome("B+0: really?") == "open", "nobody talked before"
+
+
+def test_a_few_words_after_what_others_said_are_part_of_it_also_after_hours() -> None:
+    shed = "B+0: The shed has a blue lock now"
+    assert outcome(of_lines(shed, "A+900: at what cost?"), question=2) == "aside"
+    for alone in (
+        "A+900: any ideas, anybody?",
+        "A+900: any ideas, <@C>?",
+        "A+900: at what cost was it?",
+    ):
+        assert outcome(of_lines(shed, alone), question=2) == "open"
 
 
 def test_a_short_question_into_a_talk_is_part_of_it_unless_put_to_all_or_about_the_asker() -> None:

@@ -5,18 +5,19 @@ nobody is named. So a question is followed through the messages of its channel o
 
     answered  somebody else named the asker, or wrote next and soon, or as one answers after a
               night, or said yes or no; whom the asker had named wrote; the asker talked on with who
-              wrote next, thanked, or said that it works; somebody replied in the thread of what the
-              asker wrote just before or after
+              wrote next, thanked, or said that it works; it was put in a talk with somebody who
+              went on with that, be it days later; somebody replied in the thread of what the asker
+              wrote just before or after
     aside     it is part of a talk: a short one into what others talk of that speaks neither to all
               nor of the asker, or one that asks what somebody has or did, hours later too, as who
               helps asks back; or `really?`
     maybe     somebody wrote next, but late, not as one answers, or while talking with others; or
-              asked back and got no answer
+              asked back and got no answer, or got one and said nothing more
     open      nobody did any of that
 
-Rule: that somebody wrote next means nothing where it begins something new, or names others, or
-comes after the asker has asked something else. In a channel where questions are answered in threads
-it means nothing, unless the asker talked on.
+Rule: that somebody wrote next means nothing where it begins something new, or names others who are
+in the talk, or comes after the asker has asked something else. In a channel where questions are
+answered in threads it means nothing, unless the asker talked on.
 """
 
 from typing import Final
@@ -34,7 +35,7 @@ _DAY: Final = 24 * _HOUR
 UNANSWERED: Final = ("open", "maybe")
 """Outcomes of a question that somebody may still answer."""
 
-FOLLOWED: Final = 3 * _DAY
+FOLLOWED: Final = 7 * _DAY
 """How long a question is followed."""
 
 BEFORE: Final = _DAY
@@ -54,12 +55,14 @@ _PACE: Final = 4
 """How many times as long it is there quiet between two talks."""
 _LATE: Final = 3
 """How many times as late an answer may come that may be one."""
-_OVERNIGHT: Final = 12 * _HOUR
+_OVERNIGHT: Final = 15 * _HOUR
 """How late what is said as one answers is one, where nothing was said in between."""
 _SAME_DAY: Final = 6 * _HOUR
 """How late a yes or a no may come."""
 _BRIEF: Final = 6
 """Words of what is taken for an answer however it begins, at most."""
+_FEW: Final = 3
+"""Words of what is said into a talk and makes no question by itself: `at what cost?`"""
 _AT_ONCE: Final = 10 * _MINUTE
 """Between what belongs to one talk."""
 _RUNNING: Final = 5 * _MINUTE
@@ -122,6 +125,7 @@ def outcomes(
         .join(_after(ahead, _talking(behind)), on="at", how="left")
         .join(_before(behind), on="at", how="left")
         .join(_to_asker(asked, behind), on="at", how="left")
+        .join(_went_on(asked, ahead, behind), on="at", how="left")
         .join(_named(far), on="at", how="left")
         .join(_addressed(asked, ahead, behind), on="at", how="left")
         .join(_answered_beside(ahead, behind, replies), on="at", how="left")
@@ -134,7 +138,8 @@ def _outcome() -> pl.Expr:
     """Of a question with what `_after` and `_before` say of it."""
     is_next = pl.col("next_pause").is_not_null() & ~pl.col("next_elsewhere") & ~pl.col("next_new")
     soon = pl.when("in_threads").then(_MINUTE).otherwise("soon")
-    talked_on = pl.col("talked_on") & ~pl.col("next_elsewhere")
+    talked_on = pl.col("talked_on") & ~pl.col("next_elsewhere") & ~pl.col("next_to_all")
+    asked_back = pl.col("next_asks") & ~pl.col("came_back")
     pause = pl.col("next_pause")
     slow = pl.when("in_threads").then(0).otherwise(_OVERNIGHT)
     answered = (
@@ -145,16 +150,18 @@ def _outcome() -> pl.Expr:
         | pl.col("agreed")
         | pl.col("beside")
         | pl.col("addressed")
-        | talked_on
+        | (talked_on & ~asked_back)
+        | pl.col("went_on")
         | (is_next & pl.col("next_replies") & (pause <= pl.max_horizontal(soon, slow)))
     )
     words, in_talk = pl.col("word_count"), pl.col("in_talk")
     names_nobody = pl.col("mentions").is_null()
     is_back = in_talk & (words <= _SHORT) & names_nobody & ~_has(Sign.TO_ALL | Sign.OWN)
     is_back |= pl.col("after_others") & _has(Sign.ASKS_BACK) & ~_has(Sign.TO_ALL | Sign.OWN)
-    is_remark = in_talk & ((words <= 3) | _has(Sign.WANTS_YES | Sign.LAUGHS))
+    is_remark = in_talk & ((words <= _FEW) | _has(Sign.WANTS_YES | Sign.LAUGHS))
+    is_remark |= pl.col("after_any") & (words <= _FEW) & names_nobody & ~_has(Sign.TO_ALL)
     in_time = pl.when("next_replies").then(_LATE * soon).otherwise(soon)
-    maybe = (is_next & (pause <= in_time)) | pl.col("next_back") | pl.col("named_back")
+    maybe = (is_next & (pause <= in_time)) | pl.col("next_back") | pl.col("named_back") | talked_on
     return (
         pl.when(answered)
         .then(pl.lit("answered"))
@@ -173,6 +180,7 @@ def _has(sign: Sign) -> pl.Expr:
 def _near(asked: pl.DataFrame, messages: pl.DataFrame) -> pl.DataFrame:
     """A row for each of the messages so many steps before or after questions, in the same channel:
     who wrote it, whether the asker did, the `gap` since the question; whether that is put `to_all`.
+    ``elsewhere``: it names others who are in the talk, and not the asker.
     """
     first, last = pl.col("at") - _AHEAD, pl.col("at") + _FAR
     there = pl.int_ranges(first.clip(0), last.clip(None, messages.height - 1) + 1)
@@ -189,9 +197,15 @@ def _near(asked: pl.DataFrame, messages: pl.DataFrame) -> pl.DataFrame:
         step=pl.col("there") - pl.col("at"),
         by_asker=pl.col("slack_uid") == pl.col("asker"),
         names_asker=names.list.contains(pl.col("asker")).fill_null(value=False),
-        names_any=names.is_not_null(),
     )
-    return near.set_sorted("at")
+    close = near.filter(pl.col("step") <= _AHEAD).group_by("at").agg(present="slack_uid")
+    names_present = names.list.set_intersection("present").list.len() > 0
+    return (
+        near.join(close, on="at", how="left", maintain_order="left")
+        .with_columns(elsewhere=names_present.fill_null(value=False) & ~pl.col("names_asker"))
+        .drop("present")
+        .set_sorted("at")
+    )
 
 
 def _talking(behind: pl.DataFrame) -> pl.DataFrame:
@@ -223,13 +237,18 @@ def _after(ahead: pl.DataFrame, talking: pl.DataFrame) -> pl.DataFrame:
         )
         .with_columns(pause=pl.col("ts") - pl.coalesce("last_own", "asked_at"))
     )
+    elsewhere, is_at_first = pl.col("elsewhere"), pl.col("step") == pl.col("first")
     own_after = pl.col("by_asker") & (pl.col("step") > pl.col("first"))
-    is_first = (pl.col("step") == pl.col("first")) & pl.col("is_before_new")
+    after_own = pl.col("step") > pl.col("step").filter(own_after).min().over("at")
+    by_first = pl.col("slack_uid") == pl.col("slack_uid").filter(is_at_first).first().over("at")
+    in_time = pl.col("ts") - pl.col("first_at") <= _SAME_DAY
+    came_back = by_first & after_own & in_time & ~pl.col("question") & ~elsewhere
+    is_first = is_at_first & pl.col("is_before_new")
     begins = pl.col("question") | _has(Sign.TO_ALL) | pl.col("has_thread")
-    elsewhere = pl.col("names_any") & ~pl.col("names_asker")
+    asks = is_first & pl.col("question")
     is_back = pl.col("question") & ~_has(Sign.TO_ALL) & (pl.col("word_count") <= _SHORT)
     soon = pl.col("ts") - pl.col("first_at") <= _HOUR
-    is_brief = pl.col("word_count") <= _BRIEF
+    is_brief = (pl.col("word_count") <= _BRIEF) & (pl.col("pause") <= _SLOWEST)
     agrees = by_other & _has(Sign.AGREES) & (pl.col("gap") <= _SAME_DAY)
     talking_on = pl.col("was_talking") & (pl.col("gap") <= _RUNNING)
     states_settled = _has(Sign.SETTLED) & ~pl.col("question")
@@ -244,6 +263,9 @@ def _after(ahead: pl.DataFrame, talking: pl.DataFrame) -> pl.DataFrame:
         next_elsewhere=(elsewhere & is_first).any(),
         next_replies=(is_first & ~talking_on & (_has(Sign.REPLIES | Sign.AGREES) | is_brief)).any(),
         next_new=(begins & is_first).any(),
+        next_to_all=(asks & _has(Sign.TO_ALL)).any(),
+        next_asks=(asks & (pl.col("word_count") > _FEW)).any(),
+        came_back=came_back.any(),
         next_back=(is_back & is_first & (pl.col("pause") <= _AT_ONCE)).any(),
     )
 
@@ -255,6 +277,25 @@ def _before_new() -> pl.Expr:
     return pl.col("step") < pl.col("step").filter(own_new).min().over("at").fill_null(_FAR + 1)
 
 
+def _went_on(asked: pl.DataFrame, ahead: pl.DataFrame, behind: pl.DataFrame) -> pl.DataFrame:
+    """Questions put in a talk with somebody who is the next to write, or says yes or no later."""
+    others = behind.filter(~pl.col("by_asker"), ~pl.col("to_all"))
+    partners = others.group_by("at").agg(pl.last("slack_uid"))
+    named = asked.select("at", named="mentions")
+    is_meant = pl.col("named").list.contains(pl.col("slack_uid")).fill_null(value=True)
+    partners = partners.join(named, on="at").filter(is_meant)
+    is_first = pl.col("step") == pl.col("step").min().over("at")
+    said = (
+        ahead.filter(~pl.col("by_asker"))
+        .with_columns(is_next=is_first)
+        .join(partners, on=["at", "slack_uid"], how="semi")
+        .filter(is_first)
+    )
+    is_new = pl.col("question") & _has(Sign.TO_ALL)
+    to_asker = ~is_new & ~pl.col("elsewhere") & (pl.col("is_next") | _has(Sign.AGREES))
+    return said.filter(to_asker).select("at", went_on=True)
+
+
 def _named(far: pl.DataFrame) -> pl.DataFrame:
     """Questions whose asker somebody named, and whether only to ask something back."""
     names = far.filter(~pl.col("by_asker") & pl.col("names_asker") & _before_new())
@@ -264,11 +305,14 @@ def _named(far: pl.DataFrame) -> pl.DataFrame:
 
 
 def _before(behind: pl.DataFrame) -> pl.DataFrame:
-    """Whether others talked just before a question or some time before it, or named the asker."""
+    """Whether others wrote before a question: at all, some time or just before it, and whether one
+    named the asker.
+    """
     by_other = ~pl.col("by_asker")
     recent = by_other & (pl.col("gap") >= -_AT_ONCE)
     return behind.group_by("at").agg(
         in_talk=recent.any(),
+        after_any=by_other.any(),
         after_others=(by_other & (pl.col("gap") >= -_SLOWEST)).any(),
         spoken_to=(by_other & pl.col("names_asker") & (pl.col("gap") >= -_SOON)).any(),
     )
@@ -287,8 +331,7 @@ def _addressed(asked: pl.DataFrame, ahead: pl.DataFrame, behind: pl.DataFrame) -
     """
     own = behind.filter("by_asker", pl.col("gap") >= -_SOON)
     named = pl.concat([_mentioned(asked), _mentioned(own)])
-    elsewhere = pl.col("names_any") & ~pl.col("names_asker")
-    later = ahead.filter(~pl.col("by_asker"), ~elsewhere, pl.col("gap") <= _DAY)
+    later = ahead.filter(~pl.col("by_asker"), ~pl.col("elsewhere"), pl.col("gap") <= _DAY)
     spoke = later.join(named, on=["at", "slack_uid"], how="semi")
     return spoke.select("at", addressed=True).unique()
 

@@ -43,11 +43,19 @@ _OPENERS: Final = {
 it: `what a day`.
 """
 
+_INVERTED: Final = (
+    r"(?:is|are|was|were|does|did|can|could|would|will|should)"
+    r" (?:i|you|we|he|she|it|they|there|these)\b"
+    r"|(?:is|was|does|did) (?:this|that)\b|is any|(?:do|have) (?:you|we)\b|may i\b"
+)
+"""How English asks: the verb first."""
+
 _HELLOS: Final = "hi|hey|hello|hallo|moin|salut|hola|olá|ciao|hej|cześć"
 
 _OPENING: Final = re.compile(
     # After mentions and a greeting.
-    rf"\s*(?:(?:<[@!][^>]*>|:[^\s:]+:|{_HELLOS})[\s,!]+)*(?:{'|'.join(_OPENERS.values())})",
+    rf"\s*(?:(?:<[@!][^>]*>|:[^\s:]+:|{_HELLOS})[\s,!]+)*"
+    rf"(?:{_INVERTED}|{'|'.join(_OPENERS.values())})",
     re.IGNORECASE,
 )
 
@@ -55,7 +63,7 @@ _WISHES: Final = "advice|help|recommendations?|suggestions?|ideas?|tips|hints?|c
 _REQUESTS: Final = re.compile(
     r"is it possible|is there any|if (?:some|any)(?:one|body) (?:can|could|would|knows|has)"
     r"|let me know (?:how|where|what|which|who)|(?:i am|i'm|am|are|got|getting) stuck\b"
-    rf"|(?:^|[.!,\n] *)any (?:\w+ )?(?:{_WISHES}|luck)\b"
+    rf"|(?:^|[.!,\n] *)any (?:\w+ )?(?:{_WISHES}|luck)\b(?![^.!?\n]*\bwelcome)"
     rf"|looking for (?:some |any )?(?:{_WISHES}|someone who|a way)"
     r"|\b(?:i|we) (?:really )?need (?:some |your )?(?:help|advice)|(?:can't|cannot) figure"
     r"|struggling (?:with|to)|wondering (?:if|how|whether|why|what|which|where)"
@@ -73,9 +81,11 @@ _REQUEST_WORDS: Final = frozenset(
     " besoin preciso bisogno".split()
 )
 
-_FIRST_WORDS: Final = frozenset(
-    phrase.split()[0] for phrases in _OPENERS.values() for phrase in phrases.split("|")
-) | frozenset(_HELLOS.split("|"))
+_FIRST_WORDS: Final = (
+    frozenset(phrase.split()[0] for phrases in _OPENERS.values() for phrase in phrases.split("|"))
+    | frozenset("is are was were does did can could would will should do have may".split())  # noqa: SIM905
+    | frozenset(_HELLOS.split("|"))
+)
 """Checked first, as most messages begin with none of them."""
 
 
@@ -200,6 +210,14 @@ _ASKS_BACK: Final = re.compile(
     r"|\b(?:as-tu|avez-vous|tu as|vous avez)\b|\bhai\b"
     r"|\b(?:has \w+[ai]do|habéis|tienes|tenéis|estás|usas)\b|\bheb je\b|\bvocê (?:tem|fez)\b"
 )
+_SOMEBODY: Final = frozenset({"someone", "somebody"})
+_CAN_SOMEBODY: Final = re.compile(
+    r"\b(?:can|could|would|will|has|have|does|do|is|if|need|for|get|know)"
+    r" some(?:one|body)\b(?! else)"
+)
+_CALLS: Final = _WORDS["to_all"] | _SOMEBODY
+_GREETING: Final = 4
+"""Words at the beginning in which one greets."""
 _NAMED_FIRST: Final = re.compile(r"\W*\w+\W+<@")
 
 
@@ -214,6 +232,11 @@ def signs(text: str) -> int:
         for sign, some in _ANYWHERE:
             if not some.isdisjoint(words):
                 flags |= sign
+    if not _SOMEBODY.isdisjoint(words) and _CAN_SOMEBODY.search(lower):
+        flags |= _TO_ALL
+    # `Everyone knows that` greets nobody, and ends as little: `thanks guys`.
+    if flags & _TO_ALL and "?" not in lower and _CALLS.isdisjoint(words[:_GREETING]):
+        flags &= ~_TO_ALL
     for sign, some in _FIRST:
         if first in some:
             flags |= sign
