@@ -180,7 +180,7 @@ def _has(sign: Sign) -> pl.Expr:
 def _near(asked: pl.DataFrame, messages: pl.DataFrame) -> pl.DataFrame:
     """A row for each of the messages so many steps before or after questions, in the same channel:
     who wrote it, whether the asker did, the `gap` since the question; whether that is put `to_all`.
-    ``elsewhere``: it names others who are in the talk, and not the asker.
+    ``elsewhere``: of the nearest after it, whether it names others who are near, not the asker.
     """
     first, last = pl.col("at") - _AHEAD, pl.col("at") + _FAR
     there = pl.int_ranges(first.clip(0), last.clip(None, messages.height - 1) + 1)
@@ -198,14 +198,14 @@ def _near(asked: pl.DataFrame, messages: pl.DataFrame) -> pl.DataFrame:
         by_asker=pl.col("slack_uid") == pl.col("asker"),
         names_asker=names.list.contains(pl.col("asker")).fill_null(value=False),
     )
-    close = near.filter(pl.col("step") <= _AHEAD).group_by("at").agg(present="slack_uid")
-    names_present = names.list.set_intersection("present").list.len() > 0
-    return (
-        near.join(close, on="at", how="left", maintain_order="left")
-        .with_columns(elsewhere=names_present.fill_null(value=False) & ~pl.col("names_asker"))
-        .drop("present")
-        .set_sorted("at")
-    )
+    is_near = pl.col("step") <= _AHEAD
+    is_named = names.is_not_null() & ~pl.col("names_asker") & is_near & (pl.col("step") > 0)
+    row = pl.int_range(pl.len())
+    named = near.select("at", slack_uid=names, row=pl.when(is_named).then(row)).drop_nulls("row")
+    present = near.filter(is_near).select("at", "slack_uid")
+    others = named.explode("slack_uid").join(present, on=["at", "slack_uid"], how="semi")
+    elsewhere = row.is_in(others["row"].unique().implode())
+    return near.with_columns(elsewhere=elsewhere).set_sorted("at")
 
 
 def _talking(behind: pl.DataFrame) -> pl.DataFrame:
@@ -279,21 +279,19 @@ def _before_new() -> pl.Expr:
 
 def _went_on(asked: pl.DataFrame, ahead: pl.DataFrame, behind: pl.DataFrame) -> pl.DataFrame:
     """Questions put in a talk with somebody who is the next to write, or says yes or no later."""
-    others = behind.filter(~pl.col("by_asker"), ~pl.col("to_all"))
-    partners = others.group_by("at").agg(pl.last("slack_uid"))
+    before = behind.filter(~pl.col("by_asker"), ~pl.col("to_all"))
+    partners = before.group_by("at").agg(pl.last("slack_uid"))
     named = asked.select("at", named="mentions")
     is_meant = pl.col("named").list.contains(pl.col("slack_uid")).fill_null(value=True)
     partners = partners.join(named, on="at").filter(is_meant)
-    is_first = pl.col("step") == pl.col("step").min().over("at")
-    said = (
-        ahead.filter(~pl.col("by_asker"))
-        .with_columns(is_next=is_first)
-        .join(partners, on=["at", "slack_uid"], how="semi")
-        .filter(is_first)
-    )
+    after = ahead.filter(~pl.col("by_asker"))
+    said = after.join(partners, on=["at", "slack_uid"], how="semi", maintain_order="left")
+    said = said.unique("at", keep="first", maintain_order=True)
+    first = after.group_by("at").agg(first=pl.min("step"))
+    is_next = pl.col("step") == pl.col("first")
     is_new = pl.col("question") & _has(Sign.TO_ALL)
-    to_asker = ~is_new & ~pl.col("elsewhere") & (pl.col("is_next") | _has(Sign.AGREES))
-    return said.filter(to_asker).select("at", went_on=True)
+    to_asker = ~is_new & ~pl.col("elsewhere") & (is_next | _has(Sign.AGREES))
+    return said.join(first, on="at").filter(to_asker).select("at", went_on=True)
 
 
 def _named(far: pl.DataFrame) -> pl.DataFrame:
