@@ -9,8 +9,6 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Sequence
-from pathlib import Path
 
 import uvloop
 
@@ -18,31 +16,11 @@ from bench import machine, report
 from bench.floor import Floor
 from bench.ledger import MismatchError
 from bench.measures import MEASURES
-from bench.run import AGENTS, POSTERS, QUICK, Run, Settings, Sizes
+from bench.run import AGENTS, POSTERS, QUICK, Run, Sizes
 from bench.server import default_command
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    options = _parse(arguments)
-    given = (option.partition("=") for option in options.server_option)
-    settings = Settings(
-        command=tuple(options.server),
-        data_root=options.data_root,
-        sizes=QUICK if options.quick else Sizes(),
-        server_options=(
-            ("--log-output", "stderr"),
-            ("--log-level", "error"),
-            *((name, value) for name, _, value in given),
-        ),
-    )
-    cores = machine.choose_cores()
-    os.sched_setaffinity(0, {cores.load})
-    machine.allow_files(settings.sizes.held + 500)
-    with machine.exclusive():
-        return _measure(settings, cores, options.only or list(MEASURES))
-
-
-def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m bench",
         description="What the service costs, as ratios to a floor of the same run.",
@@ -64,43 +42,31 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         metavar="COMMAND",
         help="what starts the server; flags are appended (default: this venv's autopush serve)",
     )
-    parser.add_argument(
-        "--server-option",
-        action="append",
-        default=[],
-        metavar="--NAME=VALUE",
-        help="a further flag for the server",
-    )
-    parser.add_argument(
-        "--data-root",
-        type=Path,
-        default=Path("/var/tmp"),
-        metavar="DIR",
-        help="where data folders are made; on a real disk, for the fsyncs (%(default)s)",
-    )
-    return parser.parse_args(arguments)
+    options = parser.parse_args()
+    sizes = QUICK if options.quick else Sizes()
+    cores = machine.choose_cores()
+    os.sched_setaffinity(0, {cores.load})
+    machine.allow_files(sizes.held + 500)
+    with machine.exclusive():
+        return _measure(options.server, sizes, cores, options.only or list(MEASURES))
 
 
-def _measure(settings: Settings, cores: machine.Cores, names: list[str]) -> int:
+def _measure(command: list[str], sizes: Sizes, cores: machine.Cores, names: list[str]) -> int:
     print(report.HEADER, end="\n\n")
-    about = machine.describe() | {
-        "data": str(settings.data_root),
-        "server": shlex.join([*settings.command, *map("=".join, settings.server_options)]),
-        "sizes": "quick" if settings.sizes is QUICK else "full",
-    }
-    for name, value in about.items():
+    about = {"server": shlex.join(command), "sizes": "quick" if sizes is QUICK else "full"}
+    for name, value in (machine.describe() | about).items():
         print(f"  {name + ':':<12} {value}")
-    if not cores.apart:
+    if cores.server == cores.load:
         print("  One core only: server and load share it, and the figures mean little.")
     surroundings = machine.Surroundings()
-    rows, wrong, floor = uvloop.run(_run(settings, cores, names))
+    rows, wrong, floor = uvloop.run(_run(command, sizes, cores, names))
     stolen, others = surroundings.disturbance()
     print(f"\n{report.table(rows)}\n\n{report.floor_line(floor.samples, floor.verifications)}")
     print(
         f"Meanwhile other processes used {others:.0%} of this machine's cores"
         f" and the host took {stolen:.0%}."
     )
-    if settings.sizes is QUICK:
+    if sizes is QUICK:
         print("Quick sizes: correctness is what counts, the figures are only an indication.")
     for name, why in wrong.items():
         print(f"\nMISMATCH in {name}, no figures: {why}", file=sys.stderr)
@@ -108,21 +74,16 @@ def _measure(settings: Settings, cores: machine.Cores, names: list[str]) -> int:
 
 
 async def _run(
-    settings: Settings, cores: machine.Cores, names: list[str]
+    command: list[str], sizes: Sizes, cores: machine.Cores, names: list[str]
 ) -> tuple[list[report.Row], dict[str, str], Floor]:
     """The rows of the measures that balanced, what was wrong with the others, the floor."""
-    quick = settings.sizes is QUICK
-    floor = Floor(
-        cores.server,
-        clients=AGENTS,
-        posters=POSTERS,
-        echoes=1_000 if quick else 30_000,
-        posts=700 if quick else 20_000,
-    )
+    quick = sizes is QUICK
+    echoes, posts = (1_000, 700) if quick else (30_000, 20_000)
+    floor = Floor(cores.server, clients=AGENTS, posters=POSTERS, echoes=echoes, posts=posts)
     rows: list[report.Row] = []
     wrong: dict[str, str] = {}
     try:
-        run = Run(settings, cores, floor)
+        run = Run(command, sizes, cores, floor)
         if not quick:  # whose figures are not quoted: it leaves the processor to other tests
             run.stay_awake()
         await floor.start()

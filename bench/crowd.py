@@ -10,7 +10,6 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -18,12 +17,12 @@ import msgspec
 import uvloop
 
 from bench import machine
-from bench.fleet import Fleet, HasAddress, at_once
+from bench.fleet import Fleet, at_once
 from bench.ledger import Ledger, MismatchError
 from bench.open_loop import OpenLoop, poisson
 from bench.push_client import ClosedLoop
-from bench.run import POSTERS
-from bench.server import spawn
+from bench.run import POSTERS, Run
+from bench.server import Server, spawn
 from bench.user_agent import Identity, UserAgent
 
 PART = 14_000
@@ -77,15 +76,10 @@ class Result(msgspec.Struct):
 class Crowd:
     """All parts, as the measure sees them."""
 
-    def __init__(
-        self, server: HasAddress, count: int, limit: float, cores: Collection[int]
-    ) -> None:
+    def __init__(self, run: Run, server: Server, count: int, limit: float) -> None:
         command = [sys.executable, "-m", "bench.crowd", server.host, str(server.port), str(limit)]
         sizes = [min(PART, count - first) for first in range(0, count, PART)]
-        self._parts = [
-            spawn([*command, str(size)], cores, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-            for size in sizes
-        ]
+        self._parts = [spawn([*command, str(size)], run.cores.all) for size in sizes]
 
     def __enter__(self) -> Self:
         return self
@@ -100,11 +94,9 @@ class Crowd:
         mismatch.
         """
         line = " ".join(map(str, step))
-        results = await asyncio.gather(
-            *(asyncio.to_thread(_ask, part, line) for part in self._parts)
-        )
+        asking = (asyncio.to_thread(_ask, part, line) for part in self._parts)
         result = Result()
-        for each in results:
+        for each in await asyncio.gather(*asking):
             result.add(each)
         if result.mismatch:
             raise MismatchError(result.mismatch)
@@ -120,12 +112,6 @@ def _ask(part: subprocess.Popen[bytes], step: str) -> Result:
     if not line:
         raise MismatchError(f"a process of user agents ended during {step!r}")
     return msgspec.json.decode(line, type=Result)
-
-
-@dataclass(frozen=True)
-class _Address:
-    host: str
-    port: int
 
 
 @dataclass
@@ -152,19 +138,18 @@ class _Part:
         it gets.
         """
         fleet = self.fleet
-        half = list(range(len(fleet.identities) // 2))
-        silent = set(half[::10])
+        half = range(len(fleet.identities) // 2)
         place = {identity: index for index, identity in enumerate(fleet.identities)}
         leaving: list[UserAgent] = []
         staying: list[UserAgent] = []
         received_before = Ledger()
-        received_before.begin(len(silent))
+        received_before.begin(len(half[::10]))
         for agent in fleet.agents:
             index = place[agent.identity]
-            if index in silent:
+            if index in half[::10]:
                 agent.acking = False
                 agent.ledger = received_before  # what comes now must come again
-            (leaving if index < len(half) and index not in silent else staying).append(agent)
+            (leaving if index in half and agent.acking else staying).append(agent)
         await at_once(UserAgent.leave, leaving)
         fleet.agents = staying
         posters = await fleet.posters(POSTERS)
@@ -241,15 +226,9 @@ class _Part:
         for agent in fleet.agents:
             agent.lost = self._reconnect
         ledger.begin(0)
-        self.traffic = OpenLoop(
-            await fleet.posters(POSTERS),
-            fleet,
-            ledger,
-            self.token,
-            poisson(float(rate) * len(fleet.identities), self.limit),
-            may_be_refused=True,
-            reconnects=True,
-        )
+        times = poisson(float(rate) * len(fleet.identities), self.limit)
+        posters = await fleet.posters(POSTERS)
+        self.traffic = OpenLoop(posters, fleet, ledger, self.token, times)
         return Result()
 
     def _reconnect(self, agent: UserAgent) -> None:
@@ -261,21 +240,17 @@ class _Part:
         """Everything that was answered 201 is delivered."""
         fleet, traffic, history = self.fleet, self.traffic, self.history
         assert traffic is not None
-        await traffic.stop(self.limit)
+        others = await traffic.end(self.limit, at_once=True)
         history.pushes = traffic.sent
         history.refused, history.unanswered = traffic.refused, traffic.unanswered
-        others = traffic.refused + traffic.unanswered
-        fleet.ledger.expect(traffic.sent - others)
         await asyncio.gather(*self.reconnecting)
-        await fleet.ledger.none_missing(self.limit)
         fleet.agents = [agent for agent in fleet.agents if not agent.gone.done()]
         for agent in fleet.agents:
             agent.lost = None
         await fleet.barrier()
         history.waits = traffic.latencies()
-        history.lateness_ms = traffic.lateness()
-        balance = fleet.ledger.close_round(others, may_repeat=True)
-        history.twice = balance.twice
+        history.lateness_ms = traffic.lateness_ms()
+        history.twice = fleet.ledger.close_round(others, may_repeat=True).twice
         traffic.close()
         return history
 
@@ -285,10 +260,6 @@ class _Part:
         await self.fleet.reconnect_all()
         await self.fleet.barrier()
         self.fleet.ledger.close_round()
-        await self.fleet.leave()
-        return Result()
-
-    async def leave(self) -> Result:
         await self.fleet.leave()
         return Result()
 
@@ -307,9 +278,7 @@ async def _serve(part: _Part) -> None:
 def main() -> None:
     host, port, limit, count = sys.argv[1:]
     machine.allow_files(int(count) + 500)
-    fleet = Fleet(
-        _Address(host, int(port)), Ledger(), int(count), body_bytes=BODY_BYTES, may_be_refused=True
-    )
+    fleet = Fleet(host, int(port), int(count), body_bytes=BODY_BYTES)
     uvloop.run(_serve(_Part(fleet, float(limit))))
 
 

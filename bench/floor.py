@@ -1,8 +1,9 @@
 """The floor: what the same work costs without a service around it.
 
 One floor = a bare picows echo of 200 bytes plus a bare httptools POST of 4 KiB, each in its own
-process on the server's core, under the same number of connections and driven by the same load code
-as the service; CPU time per operation, summed.
+process on the server's core (`python -m bench.floor echo|post`), under the same number of
+connections and driven by the same load code as the service; CPU time per operation, summed. Each
+does the least that its library allows; no server built on these parts can cost less.
 
 It is measured again between the measures, so that the drift of a shared machine cancels in the
 ratio.
@@ -15,17 +16,25 @@ import sys
 import time
 from dataclasses import dataclass
 from itertools import repeat
+from typing import cast
 
+import httptools
+import uvloop
 from cryptography.hazmat.primitives.asymmetric import ec
-from picows import WSFrame, WSListener, WSMsgType, WSTransport, ws_connect
+from picows import WSFrame, WSListener, WSMsgType, WSTransport, ws_connect, ws_create_server
 
 from bench import machine
 from bench.ledger import Ledger
 from bench.push_client import ES256, ClosedLoop, Poster, open_posters
 from bench.server import spawn
 
-ECHO_BYTES = 200
+_TEXT = b"x" * 200
 POST_BYTES = 4096
+_CREATED = (
+    b"HTTP/1.1 201 Created\r\nLocation: http://127.0.0.1/m/"
+    + b"A" * 160
+    + b"\r\nTTL: 3600\r\nContent-Length: 0\r\n\r\n"
+)
 
 
 @dataclass(frozen=True)
@@ -40,46 +49,69 @@ class FloorSample:
         return self.echo + self.post
 
 
+class _Echo(WSListener):
+    """The server's side: sends each message back."""
+
+    def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
+        transport.send(frame.msg_type, frame.get_payload_as_bytes())
+
+
+class _Post(asyncio.Protocol):
+    """Reads a request to its end, as a server has to, and answers 201."""
+
+    __slots__ = ("body", "headers", "parser", "transport", "url")
+
+    def __init__(self) -> None:
+        self.parser = httptools.HttpRequestParser(self)
+        self.transport = cast(asyncio.Transport, None)
+        self.url = b""
+        self.headers: dict[bytes, bytes] = {}
+        self.body = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        self.parser.feed_data(data)
+
+    def on_url(self, url: bytes) -> None:
+        self.url = url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self.headers[name.lower()] = value
+
+    def on_body(self, body: bytes) -> None:
+        self.body += body
+
+    def on_message_complete(self) -> None:
+        self.transport.write(_CREATED)
+        self.headers = {}
+        self.body = b""
+
+
+async def _serve(kind: str) -> None:
+    """Prints its port."""
+    server: asyncio.Server
+    if kind == "echo":
+        server = await ws_create_server(lambda _: _Echo(), "127.0.0.1", 0, backlog=1024)
+    else:
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(_Post, "127.0.0.1", 0, backlog=1024)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+
+
 class _EchoClient(WSListener):
     """Sends the same frame again whenever it came back, as long as any are left to send."""
 
-    def __init__(self, run: "_EchoRun") -> None:
-        self.run = run
+    def __init__(self, floor: "Floor") -> None:
+        self.floor = floor
 
     def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
-        self.run.came_back(transport)
+        self.floor.came_back(transport)
 
     def on_ws_disconnected(self, transport: WSTransport) -> None:
-        self.run.failed()
-
-
-class _EchoRun:
-    """Counts echoes over all clients of a round."""
-
-    def __init__(self) -> None:
-        self.to_send = self.to_come = 0
-        self.done: asyncio.Future[None] | None = None
-        self._text = b"x" * ECHO_BYTES
-
-    def begin(self, clients: list[WSTransport], echoes: int) -> asyncio.Future[None]:
-        self.done = asyncio.get_running_loop().create_future()
-        self.to_send = self.to_come = echoes
-        for client in clients[:echoes]:
-            self.to_send -= 1
-            client.send(WSMsgType.TEXT, self._text)
-        return self.done
-
-    def came_back(self, client: WSTransport) -> None:
-        self.to_come -= 1
-        if self.to_send:
-            self.to_send -= 1
-            client.send(WSMsgType.TEXT, self._text)
-        elif not self.to_come and self.done is not None:
-            self.done.set_result(None)
-
-    def failed(self) -> None:
-        if self.done is not None and not self.done.done():
-            self.done.set_exception(ConnectionError("the bare echo server ended a connection"))
+        self.floor.echo_lost()
 
 
 class Floor:
@@ -92,21 +124,19 @@ class Floor:
         self._sizes = (clients, posters)
         self._echoes, self._posts = echoes, posts
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
-        self._echo = _EchoRun()
+        self._to_send = self._to_come = 0
+        self._echoed: asyncio.Future[None] | None = None
         self._clients: list[WSTransport] = []
         self._posters: list[Poster] = []
 
     async def start(self) -> None:
         for kind in ("echo", "post"):
-            self._processes[kind] = spawn(
-                [sys.executable, "-m", "bench.floor_servers", kind],
-                {self._core},
-                stdout=subprocess.PIPE,
-            )
+            command = [sys.executable, "-m", "bench.floor", kind]
+            self._processes[kind] = spawn(command, {self._core})
         clients, posters = self._sizes
         url = f"ws://127.0.0.1:{int(await self._line('echo'))}/"
         self._clients = [
-            (await ws_connect(lambda: _EchoClient(self._echo), url))[0] for _ in range(clients)
+            (await ws_connect(lambda: _EchoClient(self), url))[0] for _ in range(clients)
         ]
         self._posters = await open_posters("127.0.0.1", int(await self._line("post")), posters)
         await self._take(self._echoes // 4, self._posts // 4)
@@ -120,7 +150,11 @@ class Floor:
     async def _take(self, echoes: int, posts: int) -> FloorSample:
         pid = self._processes["echo"].pid
         before = machine.cpu_ns(pid)
-        await asyncio.wait_for(self._echo.begin(self._clients, echoes), 60)
+        self._echoed = asyncio.get_running_loop().create_future()
+        self._to_come, self._to_send = echoes, max(0, echoes - len(self._clients))
+        for client in self._clients[:echoes]:
+            client.send(WSMsgType.TEXT, _TEXT)
+        await asyncio.wait_for(self._echoed, 60)
         echo = machine.cpu_ns(pid) - before
         pid = self._processes["post"].pid
         before = machine.cpu_ns(pid)
@@ -130,6 +164,18 @@ class Floor:
         await ledger.all_answered(60)
         post = machine.cpu_ns(pid) - before
         return FloorSample(echo / echoes, post / posts)
+
+    def came_back(self, client: WSTransport) -> None:
+        self._to_come -= 1
+        if self._to_send:
+            self._to_send -= 1
+            client.send(WSMsgType.TEXT, _TEXT)
+        elif not self._to_come and self._echoed is not None:
+            self._echoed.set_result(None)
+
+    def echo_lost(self) -> None:
+        if self._echoed is not None and not self._echoed.done():
+            self._echoed.set_exception(ConnectionError("the bare echo server ended a connection"))
 
     def verification(self, count: int) -> None:
         """Measure ES256 verifications by `cryptography`, on the same core."""
@@ -146,8 +192,7 @@ class Floor:
 
     async def _line(self, kind: str) -> bytes:
         stdout = self._processes[kind].stdout
-        if stdout is None:
-            raise RuntimeError("not started")
+        assert stdout is not None
         return await asyncio.to_thread(stdout.readline)
 
     def stop(self) -> None:
@@ -157,9 +202,7 @@ class Floor:
             poster.close()
         for process in self._processes.values():
             process.kill()
-            process.wait()
-            if process.stdout is not None:
-                process.stdout.close()
+            process.communicate()
 
 
 def _post_request() -> bytes:
@@ -170,3 +213,7 @@ def _post_request() -> bytes:
         f"Content-Length: {POST_BYTES}\r\nAuthorization: vapid t={'a' * 260}, k={'k' * 87}\r\n\r\n"
     )
     return head.encode() + b"b" * POST_BYTES
+
+
+if __name__ == "__main__":
+    uvloop.run(_serve(sys.argv[1]))

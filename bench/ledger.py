@@ -30,52 +30,28 @@ class Ledger:
     `close_round`. `arrived_at`: monotonic nanoseconds, in the order of `delivered`.
     """
 
-    __slots__ = (
-        "_answers",
-        "_arrivals",
-        "_failure",
-        "answered",
-        "arrived_at",
-        "delivered",
-        "pushes",
-    )
-
     def __init__(self) -> None:
-        self.answered: list[bytes] = []
-        self.delivered: list[bytes] = []
-        self.arrived_at: list[int] = []
-        self.pushes = 0
         self._failure: MismatchError | None = None
-        self._answers: asyncio.Future[None] | None = None
-        self._arrivals: asyncio.Future[None] | None = None
 
     def begin(self, pushes: int) -> None:
         """Begin a round of this many pushes."""
         loop = asyncio.get_running_loop()
-        self.answered = []
-        self.delivered = []
-        self.arrived_at = []
+        self.answered: list[bytes] = []
+        self.delivered: list[bytes] = []
+        self.arrived_at: list[int] = []
         self.pushes = pushes
-        self._answers = loop.create_future()
-        self._arrivals = loop.create_future()
-
-    def expect(self, pushes: int) -> None:
-        """Change the number of pushes of the open round; once it is known how many were sent."""
-        self.pushes = pushes
-        if self._answers and len(self.answered) >= pushes and not self._answers.done():
-            self._answers.set_result(None)
-        if self._arrivals and len(self.delivered) >= pushes and not self._arrivals.done():
-            self._arrivals.set_result(None)
+        self._answers: asyncio.Future[None] = loop.create_future()
+        self._arrivals: asyncio.Future[None] = loop.create_future()
 
     def answer(self, version: bytes) -> None:
         self.answered.append(version)
-        if len(self.answered) == self.pushes and self._answers and not self._answers.done():
+        if len(self.answered) == self.pushes and not self._answers.done():
             self._answers.set_result(None)
 
     def deliver(self, version: bytes) -> None:
         self.arrived_at.append(time.monotonic_ns())
         self.delivered.append(version)
-        if len(self.delivered) == self.pushes and self._arrivals and not self._arrivals.done():
+        if len(self.delivered) == self.pushes and not self._arrivals.done():
             self._arrivals.set_result(None)
 
     def fail(self, reason: str) -> None:
@@ -83,7 +59,7 @@ class Ledger:
         if self._failure is None:
             self._failure = MismatchError(reason)
             for waiting in (self._answers, self._arrivals):
-                if waiting is not None and not waiting.done():
+                if not waiting.done():
                     waiting.set_exception(self._failure)
                     waiting.exception()  # its waiter gets it; asyncio need not warn
 
@@ -103,11 +79,9 @@ class Ledger:
                 )
             await asyncio.sleep(0.1)
 
-    async def _wait(self, waiting: asyncio.Future[None] | None, limit: float) -> None:
+    async def _wait(self, waiting: asyncio.Future[None], limit: float) -> None:
         if self._failure is not None:
             raise self._failure
-        if waiting is None:
-            raise RuntimeError("begin() comes first")
         try:
             await asyncio.wait_for(asyncio.shield(waiting), limit)
         except TimeoutError:

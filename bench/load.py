@@ -2,12 +2,11 @@
 fast as the server answers, and at a rate.
 """
 
-import gc
 from collections.abc import Iterable
 from itertools import repeat
 
 from bench.fleet import Fleet
-from bench.ledger import Ledger
+from bench.ledger import MismatchError
 from bench.open_loop import OpenLoop, poisson
 from bench.push_client import ClosedLoop, Poster
 from bench.report import Sample
@@ -27,7 +26,7 @@ class Load:
     @classmethod
     async def on(cls, server: Server) -> "Load":
         """With user agents that are connected and subscribed."""
-        fleet = Fleet(server, Ledger(), AGENTS)
+        fleet = Fleet(server.host, server.port, AGENTS)
         await fleet.subscribe_all()
         posters = await fleet.posters(POSTERS)
         return cls(server, fleet, posters, fleet.sender.token(fleet.origin))
@@ -50,28 +49,18 @@ class Load:
         ledger.close_round()
         return sample
 
-    async def at_rate(
-        self, run: Run, per_second: float, *, may_be_refused: bool = False
-    ) -> OpenLoop:
-        """Push at times drawn beforehand; returns what it took when all were delivered.
-        `may_be_refused`: see `OpenLoop`.
-        """
+    async def at_rate(self, run: Run, per_second: float) -> list[float]:
+        """Push at times drawn beforehand; the latencies when all were delivered."""
         ledger = self.fleet.ledger
-        gc.collect()
-        gc.disable()
         times = poisson(per_second, run.sizes.seconds_at_rate)
         ledger.begin(len(times))
-        traffic = OpenLoop(
-            self.posters, self.fleet, ledger, self.token, times, may_be_refused=may_be_refused
-        )
-        await traffic.all_answered(run.sizes.limit)
-        ledger.expect(traffic.sent - traffic.refused)
-        await ledger.none_missing(run.sizes.limit)
-        gc.enable()
+        traffic = OpenLoop(self.posters, self.fleet, ledger, self.token, times)
+        if await traffic.end(run.sizes.limit):
+            raise MismatchError(f"{traffic.refused} pushes refused, {traffic.unanswered} dropped")
         await self.fleet.barrier()
         await self.server.wait_until_idle()
-        ledger.close_round(traffic.refused)
-        return traffic
+        ledger.close_round()
+        return traffic.latencies()
 
     async def leave(self) -> None:
         for poster in self.posters:

@@ -104,10 +104,6 @@ class Cores:
     load: int
     all: frozenset[int]
 
-    @property
-    def apart(self) -> bool:
-        return self.server != self.load
-
 
 def choose_cores() -> Cores:
     """The last allowed core for the server, the first for the load."""

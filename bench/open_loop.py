@@ -8,7 +8,6 @@ import asyncio
 import random
 import time
 from collections import deque
-from functools import partial
 
 from bench.fleet import Fleet
 from bench.ledger import Ledger, MismatchError
@@ -29,9 +28,8 @@ def poisson(rate: float, seconds: float) -> list[int]:
 
 class OpenLoop:
     """Sends a push at each of the times, to the fleet's members round-robin, over a free poster;
-    when none is free, as soon as one is. `may_be_refused`: a 503 is counted in `refused`, and no
-    mismatch. `reconnects`: so is the end of a connection, in `unanswered` if a push was under way,
-    and another one takes its place.
+    when none is free, as soon as one is. A 503 is counted in `refused`; the end of a connection in
+    `unanswered` if a push was under way, and another one takes its place.
     """
 
     def __init__(
@@ -41,13 +39,8 @@ class OpenLoop:
         ledger: Ledger,
         token: bytes,
         times: list[int],
-        *,
-        may_be_refused: bool = False,
-        reconnects: bool = False,
     ) -> None:
         self.sent = self.refused = self.unanswered = 0
-        self._may_be_refused = may_be_refused
-        self._reconnects = reconnects
         self._connecting: set[asyncio.Task[None]] = set()
         self._due: dict[bytes, int] = {}
         self._late_ns: list[int] = []
@@ -71,13 +64,12 @@ class OpenLoop:
                 return
             self._send_due(start + offset)
 
-    async def stop(self, limit: float) -> None:
-        """No further pushes; waits until each one sent is answered, or refused."""
-        self._stopping.set()
-        await self.all_answered(limit)
-
-    async def all_answered(self, limit: float) -> None:
-        """Wait until all pushes are sent, and each is answered, or refused."""
+    async def end(self, limit: float, *, at_once: bool = False) -> int:
+        """Wait until all pushes are sent (`at_once`: those that are already), and each is answered,
+        or refused, and what was answered 201 is delivered; returns how many were not.
+        """
+        if at_once:
+            self._stopping.set()
         await self.done
         if len(self._idle) < self._posters:
             self._all_idle.clear()
@@ -85,6 +77,10 @@ class OpenLoop:
                 await asyncio.wait_for(self._all_idle.wait(), limit)
             except TimeoutError:
                 raise MismatchError(f"a push was not answered within {limit:g} s") from None
+        others = self.refused + self.unanswered
+        self._ledger.pushes = self.sent - others
+        await self._ledger.none_missing(limit)
+        return others
 
     def _send_due(self, due: int) -> None:
         self.sent += 1
@@ -101,17 +97,17 @@ class OpenLoop:
 
     def _use(self, poster: Poster) -> None:
         poster.answered = self._answered
-        poster.lost = partial(self._lost, poster)
+        poster.lost = lambda _: self._lost(poster)
 
     def _answered(self, poster: Poster, status: bytes, version: bytes) -> None:
         if status == b"201":
             self._due[version] = poster.started
             self._ledger.answer(version)
-        elif status == b"503" and self._may_be_refused:
+        elif status == b"503":
             self.refused += 1
         else:
             self._ledger.fail(refusal(status, version))
-        if poster.is_last and self._reconnects:
+        if poster.is_last:
             self._replace(poster)
         else:
             self._free(poster)
@@ -124,10 +120,7 @@ class OpenLoop:
         if len(self._idle) == self._posters:
             self._all_idle.set()
 
-    def _lost(self, poster: Poster, reason: str) -> None:
-        if not self._reconnects:
-            self._ledger.fail(f"the server ended an application server's connection: {reason}")
-            return
+    def _lost(self, poster: Poster) -> None:
         if poster in self._idle:
             self._idle.remove(poster)
         else:
@@ -162,6 +155,6 @@ class OpenLoop:
             if version in self._due
         )
 
-    def lateness(self) -> float:
+    def lateness_ms(self) -> float:
         """Milliseconds by which the load was late to send, at most: its own part of a latency."""
         return max(self._late_ns) / 1e6

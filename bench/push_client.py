@@ -56,32 +56,24 @@ class Poster(asyncio.Protocol):
         if end < 0:
             self._rest = data
             return
-        head = data[:end].lower()
-        at = head.find(b"\r\ncontent-length:")
-        body = int(data[at + 17 : _line_end(head, at + 17)]) if at >= 0 else 0
+        head = data[: end + 2].lower()
+        body = int(_header(data, head, b"content-length") or 0)
         if len(data) < end + 4 + body:
             self._rest = data
             return
         self.is_last = b"\r\nconnection: close" in head
-        self.answered(self, data[9:12], _version(data, head) or data[end + 4 :])
+        location = _header(data, head, b"location").partition(b"/m/")[2]
+        self.answered(self, data[9:12], unquote_to_bytes(location) or data[end + 4 :])
 
     def close(self) -> None:
         self.lost = None
         self.transport.close()
 
 
-def _line_end(head: bytes, at: int) -> int:
-    end = head.find(b"\r\n", at)
-    return end if end >= 0 else len(head)
-
-
-def _version(data: bytes, head: bytes) -> bytes:
-    at = head.find(b"\r\nlocation:")
-    if at < 0:
-        return b""
-    at = data.find(b"/m/", at)
-    version = data[at + 3 : _line_end(head, at)]
-    return unquote_to_bytes(version) if b"%" in version else version
+def _header(data: bytes, head: bytes, name: bytes) -> bytes:
+    """The value of a header; `head`: the response's in small letters, and a line's end."""
+    at = head.find(b"\r\n" + name + b":")
+    return data[at + len(name) + 3 : head.find(b"\r\n", at + 2)] if at >= 0 else b""
 
 
 def _ignore(poster: Poster, status: bytes, version: bytes) -> None:
@@ -118,8 +110,6 @@ class ClosedLoop:
     """Each poster sends the next request as soon as its last one was answered: what saturates a
     server.
     """
-
-    __slots__ = ("_ledger", "_requests")
 
     def __init__(self, posters: list[Poster], requests: Iterator[bytes], ledger: Ledger) -> None:
         """Starts at once and ends with the requests; the ledger of the round has been begun with
@@ -178,6 +168,3 @@ class ApplicationServer:
         text = header + b"." + base64url(orjson.dumps(claims))
         r, s = decode_dss_signature(self._private.sign(text, ES256))
         return text + b"." + base64url(r.to_bytes(32, "big") + s.to_bytes(32, "big"))
-
-    def tokens(self, audience: str, count: int) -> list[bytes]:
-        return [self.token(audience) for _ in range(count)]

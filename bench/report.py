@@ -6,6 +6,7 @@ Every cost is printed as a ratio to the floor that was measured within the same 
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import starmap
 
 from bench.floor import FloorSample
 
@@ -28,6 +29,26 @@ class Sample:
 
 
 @dataclass(frozen=True)
+class Row:
+    """One line of the table."""
+
+    measure: str
+    figure: str
+    aim: str
+    reached: bool
+    floors: str = ""
+    rate: str = ""
+    busy: str = ""
+    note: str = ""
+
+
+def row(measure: str, value: float, unit: str, most: float, note: str, digits: int = 2) -> Row:
+    """A figure that has to be at most so much."""
+    figure = f"{value:,.{digits}f} {unit}"
+    return Row(measure, figure, f"≤ {most:g} {unit}", value <= most, note=note)
+
+
+@dataclass(frozen=True)
 class Series:
     """The rounds of one measure. Figures are medians over the rounds."""
 
@@ -42,48 +63,17 @@ class Series:
     def floors(self) -> float:
         return statistics.median(each.per_operation / each.floor_ns for each in self.samples)
 
-    @property
-    def rate(self) -> float:
-        """Operations per second of wall time."""
-        return statistics.median(each.operations * 1e9 / each.wall_ns for each in self.samples)
-
-    @property
-    def busy(self) -> float:
-        """Share of its core that the server used."""
-        return statistics.median(each.server_ns / each.wall_ns for each in self.samples)
-
     def with_samples(self, samples: list[Sample]) -> "Series":
         """Other samples of the same rounds, against the same floors."""
         pairs = zip(samples, self.samples, strict=True)
         return Series([replace(new, floor_ns=old.floor_ns) for new, old in pairs])
 
-
-@dataclass(frozen=True)
-class Row:
-    """One line of the table."""
-
-    measure: str
-    figure: str
-    aim: str
-    reached: bool
-    floors: str = ""
-    rate: str = ""
-    busy: str = ""
-    note: str = ""
-
-
-def cost_row(name: str, series: Series, aim: str, reached: bool, note: str = "") -> Row:
-    """A row for CPU time per operation."""
-    return Row(
-        name,
-        f"{series.microseconds:.1f} µs",
-        aim,
-        reached,
-        floors=f"{series.floors:.2f}",
-        rate=f"{series.rate:,.0f}/s",
-        busy=f"{series.busy:.0%}",
-        note=note,
-    )
+    def row(self, name: str, aim: str, reached: bool, note: str = "", ratio: str = "") -> Row:
+        """`ratio`: in place of that to the floor."""
+        rate = statistics.median(each.operations * 1e9 / each.wall_ns for each in self.samples)
+        busy = statistics.median(each.server_ns / each.wall_ns for each in self.samples)
+        figure, floors = f"{self.microseconds:.1f} µs", ratio or f"{self.floors:.2f}"
+        return Row(name, figure, aim, reached, floors, f"{rate:,.0f}/s", f"{busy:.0%}", note)
 
 
 HEADER = """\
@@ -98,19 +88,15 @@ COLUMNS = ("measure", "server CPU/op", "floors", "aim", "", "ops/s", "busy", "")
 
 def table(rows: Sequence[Row]) -> str:
     """The rows as aligned text."""
-    cells = [COLUMNS]
-    for row in rows:
-        verdict = "reached" if row.reached else "MISSED"
-        cells.append(
-            (row.measure, row.figure, row.floors, row.aim, verdict, row.rate, row.busy, row.note)
-        )
+    cells: list[tuple[str, ...]] = [COLUMNS]
+    for each in rows:
+        verdict = "reached" if each.reached else "MISSED"
+        first = each.measure, each.figure, each.floors, each.aim, verdict
+        cells.append((*first, each.rate, each.busy, each.note))
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in cells
-    ]
-    lines.insert(1, "  ".join("-" * width for width in widths).rstrip())
-    return "\n".join(lines)
+    cells.insert(1, tuple("-" * width for width in widths))
+    lines = [zip(line, widths, strict=True) for line in cells]
+    return "\n".join("  ".join(starmap(str.ljust, line)).rstrip() for line in lines)
 
 
 def floor_line(samples: Sequence[FloorSample], verifications: Sequence[float]) -> str:

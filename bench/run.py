@@ -10,7 +10,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,6 +20,8 @@ from bench.machine import Cores, keep_awake
 from bench.report import Sample, Series
 from bench.server import Server
 
+DATA_ROOT = "/var/tmp"
+"""On a real disk, for the fsyncs."""
 AGENTS = 100
 POSTERS = 64
 
@@ -78,25 +80,14 @@ QUICK = Sizes(
 )
 
 
-@dataclass(frozen=True)
-class Settings:
-    """What the command line decides."""
-
-    command: tuple[str, ...]
-    data_root: Path
-    sizes: Sizes
-    server_options: tuple[tuple[str, str], ...]
-
-
 class Run:
     """Given to every measure."""
 
-    def __init__(self, settings: Settings, cores: Cores, floor: Floor) -> None:
-        self.sizes = settings.sizes
+    def __init__(self, command: list[str], sizes: Sizes, cores: Cores, floor: Floor) -> None:
+        self.sizes = sizes
         self.cores = cores
         self.floor = floor
-        self.data_root = settings.data_root
-        self._settings = settings
+        self._command = command
         self._let_sleep: Callable[[], None] | None = None
 
     def stay_awake(self) -> None:
@@ -117,28 +108,25 @@ class Run:
 
     @asynccontextmanager
     async def server(
-        self, direct_delivery: str, cores: Collection[int] = (), **flags: str
+        self, direct_delivery: str, flags: dict[str, str] | None = None, *, all_cores: bool = False
     ) -> AsyncIterator[Server]:
-        """A started server on a fresh data folder, with further `flags` ("--name" → value, "" for
-        none), on these cores or that of the server; ended and cleared away afterwards.
-        """
-        self.data_root.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix="autopush-bench-", dir=self.data_root))
-        given = dict(self._settings.server_options)
-        options = {"--direct-delivery": direct_delivery, **flags, **given}
-        server = Server(self._settings.command, options, folder, cores or {self.cores.server})
-        try:
-            server.start()
+        """A started server on a fresh data folder; ended and cleared away afterwards."""
+        folder = Path(tempfile.mkdtemp(prefix="autopush-bench-", dir=DATA_ROOT))
+        flags = {"--direct-delivery": direct_delivery, **(flags or {})}
+        with self.on_all_cores() if all_cores else nullcontext({self.cores.server}) as cores:
+            server = Server(self._command, flags, folder, cores)
             try:
-                yield server
-            except MismatchError as wrong:
-                raise MismatchError(
-                    f"{wrong}\nstderr of the server: {server.complaints()}"
-                ) from None
-            server.stop()
-        finally:
-            server.kill()
-            shutil.rmtree(folder, ignore_errors=True)
+                server.start()
+                try:
+                    yield server
+                except MismatchError as wrong:
+                    raise MismatchError(
+                        f"{wrong}\nstderr of the server: {server.complaints()}"
+                    ) from None
+                server.stop()
+            finally:
+                server.kill()
+                shutil.rmtree(folder, ignore_errors=True)
 
     async def floored(self, rounds: int, measure: Callable[[], Awaitable[Sample]]) -> Series:
         """Run `measure` this often, with a floor before and after each round."""

@@ -37,9 +37,9 @@ def spawn(
     command: Sequence[str],
     cores: Collection[int],
     *,
-    stdout: int | None = None,
+    stdout: int = subprocess.PIPE,
     stderr: int | None = None,
-    stdin: int | None = None,
+    stdin: int = subprocess.PIPE,
     environment: dict[str, str] | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start a process pinned to cores from its first instruction on (an affinity is inherited)."""
@@ -75,6 +75,7 @@ class Server:
         self.port = 0
         ports = dict.fromkeys(("--port", "--router-port"), "0")
         own = {"--host": self.host, **ports, "--data": str(folder / "data"), "--workers": "1"}
+        own |= {"--log-output": "stderr", "--log-level": "error"}
         self.command = list(command)
         self._options = {**own, **options}
         self._cores = cores
@@ -90,7 +91,7 @@ class Server:
 
     def start(self, limit: float = 30.0) -> None:
         """Start it and wait for its ready line; raises `MismatchError` when none comes."""
-        flags = [part for option in self._options.items() for part in option if part]
+        flags = [part for option in self._options.items() for part in option]
         environment = {
             name: value for name, value in os.environ.items() if not name.startswith("AUTOPUSH_")
         } | HIGH_LIMITS
@@ -128,13 +129,6 @@ class Server:
         """One of each version that became ready."""
         lines = (self.folder / "stdout").read_text(errors="replace").splitlines(keepends=True)
         return [line for line in lines if READY.match(line) and line.endswith("\n")]
-
-    @property
-    def node_port(self) -> int:
-        """Of a version that names it."""
-        node = _NODE.search(self._ready_lines()[-1])
-        assert node is not None
-        return int(node[1])
 
     def cpu_ns(self) -> int:
         return machine.cpu_ns(self.pid)

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Coroutine
 from functools import partial
 
-from bench.measures.console import console
 from bench.measures.direct import direct_push
 from bench.measures.memory import memory
 from bench.measures.postgres import postgres
@@ -29,6 +28,5 @@ MEASURES: dict[str, Measure] = {
     "upgrade": upgrade,
     "workers-bypass": partial(workers, mode="bypass"),
     "workers-store-first": partial(workers, mode="store-first"),
-    "console": console,
     "postgres": postgres,
 }

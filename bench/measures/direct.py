@@ -5,7 +5,7 @@ token for each.
 import statistics
 
 from bench.load import Load
-from bench.report import Row, Sample, cost_row
+from bench.report import Row, Sample
 from bench.run import Run
 
 MOST_VERIFICATIONS = 1.3
@@ -20,25 +20,17 @@ async def direct_push(run: Run, *, mode: str, most_floors: float) -> list[Row]:
 
         async def never_seen() -> Sample:
             run.floor.verification(sizes.verifications)
-            tokens = load.fleet.sender.tokens(load.fleet.origin, sizes.tokens)
+            sender, origin = load.fleet.sender, load.fleet.origin
+            tokens = [sender.token(origin) for _ in range(sizes.tokens)]
             return await load.pushes(run, sizes.tokens, tokens)
 
         new = await run.floored(sizes.rounds, never_seen)
         await load.leave()
     verification = statistics.median(run.floor.verifications[-sizes.rounds :]) / 1000
     extra = (new.microseconds - repeated.microseconds) / verification
+    name, more = f"direct push, {mode}", f"≤ the above + {MOST_VERIFICATIONS} ES256"
+    note = f"the above {extra:+.2f} ES256"
     return [
-        cost_row(
-            f"direct push, {mode}",
-            repeated,
-            f"≤ {most_floors:g} floors",
-            repeated.floors <= most_floors,
-        ),
-        cost_row(
-            f"direct push, {mode}, new tokens",
-            new,
-            f"≤ the above + {MOST_VERIFICATIONS} ES256",
-            extra <= MOST_VERIFICATIONS,
-            note=f"the above {extra:+.2f} ES256",
-        ),
+        repeated.row(name, f"≤ {most_floors:g} floors", repeated.floors <= most_floors),
+        new.row(f"{name}, new tokens", more, extra <= MOST_VERIFICATIONS, note),
     ]

@@ -8,8 +8,7 @@ import asyncio
 from itertools import cycle, islice
 
 from bench.fleet import Fleet
-from bench.ledger import Ledger
-from bench.report import Row, Sample, cost_row
+from bench.report import Row, Sample
 from bench.run import Run, Stopwatch
 
 MOST_US = 300.0
@@ -19,7 +18,7 @@ AT_ONCE = 32
 async def returning(run: Run) -> list[Row]:
     sizes = run.sizes
     async with run.server("store-first") as server:
-        fleet = Fleet(server, Ledger(), sizes.returning_users)
+        fleet = Fleet(server.host, server.port, sizes.returning_users)
         await fleet.subscribe_all()
         await fleet.leave()
 
@@ -42,6 +41,4 @@ async def returning(run: Run) -> list[Row]:
 
         await visits(sizes.returns // 10)
         series = await run.floored(sizes.rounds, lambda: visits(sizes.returns))
-    return [
-        cost_row("returning client", series, f"≤ {MOST_US:g} µs", series.microseconds <= MOST_US)
-    ]
+    return [series.row("returning client", f"≤ {MOST_US:g} µs", series.microseconds <= MOST_US)]

@@ -12,7 +12,7 @@ import asyncio
 
 from bench.crowd import Crowd
 from bench.ledger import MismatchError
-from bench.report import Row, percentile
+from bench.report import Row, percentile, row
 from bench.run import Run
 from bench.server import Server
 
@@ -32,13 +32,12 @@ and no queue that grows.
 async def storm(run: Run) -> list[Row]:
     size, limit = run.sizes.storm, run.sizes.crowd_limit
     workers = str(max(LEAST_WORKERS, -(-size // OF_WORKER)))
-    with run.on_all_cores() as cores:
-        async with run.server("store-first", cores, **{"--workers": workers}) as server:
-            with (
-                Crowd(server, size, limit, cores) as crowd,
-                Crowd(server, CONNECTED, limit, cores) as steady,
-            ):
-                return await _storm(run, server, crowd, steady)
+    async with run.server("store-first", {"--workers": workers}, all_cores=True) as server:
+        with (
+            Crowd(run, server, size, limit) as crowd,
+            Crowd(run, server, CONNECTED, limit) as steady,
+        ):
+            return await _storm(run, server, crowd, steady)
 
 
 async def _storm(run: Run, server: Server, crowd: Crowd, steady: Crowd) -> list[Row]:
@@ -72,43 +71,27 @@ async def _storm(run: Run, server: Server, crowd: Crowd, steady: Crowd) -> list[
     seconds, registers, waits = returned.seconds, returned.register_seconds, pushed.waits
     refused = subscribed.registers_refused + returned.registers_refused + pushed.refused
     growth = (peak - before) / size / 1024
+    back = (
+        f"{size / seconds[-1]:,.0f}/s, p50 {percentile(seconds, 50):.2f} s,"
+        f" p99 {percentile(seconds, 99):.2f} s; {used / size / 1000:.0f} µs of CPU time of the"
+        f" service for each; {waiting:,} messages were waiting, none lost or twice;"
+        f" {returned.turned_away:,} times turned away"
+    )
+    waited = (
+        f"{pushed.pushes:,} pushes; p50 {percentile(waits, 50):.1f} ms, longest"
+        f" {waits[-1] / 1000:.3f} s; the load itself was up to {pushed.lateness_ms / 1000:.3f} s"
+        " late"
+    )
+    registered = (
+        f"{pushed.refused:,} pushes, {returned.registers_refused:,} of {len(registers):,} registers"
+        f", which took p50 {percentile(registers, 50):.3f} s, p99 {percentile(registers, 99):.3f} s"
+    )
+    grown = f"peak {peak / 2**20:.0f} MiB, {before / 2**20:.0f} MiB before"
+    name = f"storm: {size:,} return after a kill, {len(server.workers())} workers"
     p99_s = percentile(waits, 99) / 1000
     return [
-        Row(
-            f"storm: {size:,} return after a kill, {len(server.workers())} workers",
-            f"{seconds[-1]:.2f} s",
-            f"≤ {MOST_SECONDS:g} s, none lost or twice",
-            seconds[-1] <= MOST_SECONDS,
-            rate=f"{size / seconds[-1]:,.0f}/s",
-            note=(
-                f"{used / size / 1000:.0f} µs of CPU time of the service for each;"
-                f" p50 {percentile(seconds, 50):.2f} s, p99 {percentile(seconds, 99):.2f} s;"
-                f" {waiting:,} messages were waiting; {returned.turned_away:,} times turned away"
-            ),
-        ),
-        Row(
-            "storm: p99 of pushes meanwhile",
-            f"{p99_s:.3f} s",
-            f"≤ {LONGEST_PUSH_S:g} s",
-            p99_s <= LONGEST_PUSH_S,
-            note=f"{pushed.pushes:,} pushes; p50 {percentile(waits, 50):.1f} ms, longest"
-            f" {waits[-1] / 1000:.3f} s; the load itself was up to"
-            f" {pushed.lateness_ms / 1000:.3f} s late",
-        ),
-        Row(
-            "storm: refused",
-            f"{refused:,}",
-            "0 pushes and registers",
-            refused == 0,
-            note=f"{pushed.refused:,} pushes, {returned.registers_refused:,} of"
-            f" {len(registers):,} registers, which took p50 {percentile(registers, 50):.3f} s,"
-            f" p99 {percentile(registers, 99):.3f} s",
-        ),
-        Row(
-            "storm: peak RSS per returning client",
-            f"{growth:.1f} KiB",
-            f"≤ {MOST_GROWTH_KIB:g} KiB",
-            growth <= MOST_GROWTH_KIB,
-            note=f"peak {peak / 2**20:.0f} MiB, {before / 2**20:.0f} MiB before",
-        ),
+        row(name, seconds[-1], "s", MOST_SECONDS, back),
+        row("storm: p99 of pushes meanwhile", p99_s, "s", LONGEST_PUSH_S, waited, 3),
+        row("storm: pushes and registers refused", refused, "", 0, registered, 0),
+        row("storm: peak RSS per returning client", growth, "KiB", MOST_GROWTH_KIB, grown, 1),
     ]

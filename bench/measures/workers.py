@@ -23,35 +23,25 @@ async def workers(run: Run, *, mode: str) -> list[Row]:
             alone = closed.microseconds, at_rate
         ratios = closed.microseconds / alone[0], at_rate / alone[1]
         p99 = percentile(latencies, 99)
-        rows.append(
-            Row(
-                f"{count} workers, {mode}",
-                f"{closed.microseconds:.1f} µs",
-                f"≤ {most:g}",
-                ratios[0] <= most,
-                floors=f"{ratios[0]:.2f} of one's",
-                rate=f"{closed.rate:,.0f}/s",
-                busy=f"{closed.busy:.0%}",
-                note=(
-                    f"at {RATE:,.0f}/s {at_rate:.0f} µs, {ratios[1]:.2f} of one's,"
-                    f" p99 {p99:.2f} ms (≤ {MOST_MS:g})"
-                ),
-            )
+        note = (
+            f"at {RATE:,.0f}/s {at_rate:.0f} µs, {ratios[1]:.2f} of one's,"
+            f" p99 {p99:.2f} ms (≤ {MOST_MS:g})"
         )
+        name, ratio = f"{count} workers, {mode}", f"{ratios[0]:.2f} of one's"
+        rows.append(closed.row(name, f"≤ {most:g}", ratios[0] <= most, note, ratio))
     return rows
 
 
 async def _measure(run: Run, mode: str, count: int) -> tuple[Series, float, list[float]]:
     """Microseconds of CPU time a push, in rounds of a closed loop and at the rate; latencies."""
     sizes = run.sizes
-    async with run.server(mode, (), **{"--workers": str(count)}) as server:
+    async with run.server(mode, {"--workers": str(count)}) as server:
         load = await Load.on(server)
         await load.pushes(run, sizes.warm_up)
         closed = Series([await load.pushes(run, sizes.pushes) for _ in range(sizes.rounds)])
         watch = Stopwatch(server)
-        traffic = await load.at_rate(run, RATE)
+        latencies = await load.at_rate(run, RATE)
         watch.traffic_ended()
-        latencies = traffic.latencies()
         at_rate = watch.sample(len(latencies)).per_operation / 1000
         await load.leave()
     return closed, at_rate, latencies
