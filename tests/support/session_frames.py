@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from autopush.delivery.session_log import Client
 from autopush.protocol.broadcasts import NO_BROADCASTS, Broadcasts
 from autopush.protocol.effects import Effect, Identify, Send, StoreRequest
-from autopush.protocol.session import Rules, Session
+from autopush.protocol.session import Session, SessionSettings
 from autopush.protocol.session_state import SessionMetrics
 from autopush.telemetry.metrics import Metrics
 from autopush.telemetry.user_agent_names import UserAgentNames
@@ -22,7 +22,7 @@ MICROSECONDS = 1_000_000
 
 
 def new_session(
-    rules: Rules | None = None,
+    rules: SessionSettings | None = None,
     connected_at: int = 1,
     metrics: Metrics | None = None,
     broadcasts: Broadcasts = NO_BROADCASTS,
@@ -30,7 +30,7 @@ def new_session(
     """A session whose socket is just open; `metrics`: what it records with."""
     recorder = SessionMetrics(metrics or new_metrics())
     kind = Client(UserAgentNames(), "", "", "").kind
-    return Session(rules or Rules(), connected_at, recorder, kind, broadcasts)
+    return Session(rules or SessionSettings(), connected_at, recorder, kind, broadcasts)
 
 
 def frame(**members: object) -> bytes:

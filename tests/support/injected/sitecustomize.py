@@ -1,7 +1,7 @@
 """Faults of the machine inside a process that a test starts: a failing disk, a clock that was set.
 
 Python imports it at the start of a process whose PYTHONPATH names this folder. A file, mapped into
-the memory of that process and of those it forks, says what happens now; `support.service_chaos`
+the memory of that process and of those it forks, says what happens now; `support.machine_faults`
 describes and writes it. Nothing happens without it.
 """
 

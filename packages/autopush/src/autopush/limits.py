@@ -75,7 +75,7 @@ class TokenBuckets:
             scale = seconds / before.seconds
             self._full_at.replace_each(lambda full_at: now + max(0.0, full_at - now) * scale)
 
-    def take(self, key: Hashable, now: float | None = None) -> float:
+    def wait_for_token(self, key: Hashable, now: float | None = None) -> float:
         """Take a token; returns 0.0, or the seconds until there is one. `now`: monotonic."""
         if not (self._interval and key):
             return 0.0
@@ -160,17 +160,17 @@ class UserAgentLimits:
 
     def admits_messages(self, user_agent: str | int, address_key: str) -> bool:
         """`user_agent`: the UAID; before the hello a number that identifies the connection."""
-        if not self._messages.take(user_agent, address_key):
+        if not self._messages.wait_for_token(user_agent, address_key):
             return True
         self._refusals.add("message_rate", address_key)
         return False
 
     def refuse_registration(self, uaid: str, address_key: str, *, is_new: bool) -> TooOften | None:
         """The refusal of a register or unregister over a limit. `is_new`: it creates a record."""
-        if wait := self._registrations.take(uaid, address_key):
+        if wait := self._registrations.wait_for_token(uaid, address_key):
             self._refusals.add("registration_rate", address_key)
             return TooOften(TOO_MANY_REGISTRATIONS, wait)
-        if is_new and (wait := self._new_user_agents.take(address_key)):
+        if is_new and (wait := self._new_user_agents.wait_for_token(address_key)):
             self._refusals.add("new_user_agents", address_key)
             return TooOften(TOO_MANY_USER_AGENTS, wait)
         return None
@@ -233,8 +233,10 @@ class _UserAgentRates:
         self._by_user_agent.set_rate(rate)
         self._by_address.set_rate(together)
 
-    def take(self, user_agent: str | int, address_key: str) -> float:
-        return self._by_user_agent.take(user_agent) or self._by_address.take(address_key)
+    def wait_for_token(self, user_agent: str | int, address_key: str) -> float:
+        return self._by_user_agent.wait_for_token(user_agent) or self._by_address.wait_for_token(
+            address_key
+        )
 
 
 # ── senders ──────────────────────────────────────────────────────────────────────────────────────
@@ -320,7 +322,7 @@ class PushLimits:
     def _take(
         self, buckets: TokenBuckets, key: Hashable, limit: str, what: str, now: float | None = None
     ) -> None:
-        if wait := buckets.take(key, now):
+        if wait := buckets.wait_for_token(key, now):
             self._refusals.add(limit)
             text = f"Too many {what}: the limit is {buckets.rate} ({limit})"
             raise PushError(Errno.RATE_EXCEEDED, text, retry_after=wait)
@@ -401,9 +403,9 @@ class GoneLimits:
             counts = GoneCounts()
             self._counts.keep(key, counts)
         counts.sent += 1
-        if not self._prompt.take(sender):
+        if not self._prompt.wait_for_token(sender):
             return
-        wait = self._delayed.take(sender)
+        wait = self._delayed.wait_for_token(sender)
         if wait or self._waiting >= MAX_DELAYED:
             self._refusals.add("gone_rate")
             counts.refused += 1

@@ -440,7 +440,9 @@ async def test_a_waiting_request_sees_what_another_process_writes(endpoint: Endp
     waiting = asyncio.ensure_future(endpoint.ask("GET", path, {"prefer": "wait=60"}))
     await until_waiting(endpoint.harness)
     other = await Receipts.open(endpoint.harness.engine, "receipt", endpoint.harness.clock)
-    await other.passed(parse_message_id(endpoint.harness.ring, message), "delivered", code=None)
+    await other.record_states(
+        parse_message_id(endpoint.harness.ring, message), "delivered", code=None
+    )
     answer = await waiting
     assert [each["status"] for each in json.loads(answer.body)["receipts"]] == [204]
 

@@ -9,7 +9,7 @@ import os
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
@@ -20,7 +20,6 @@ from support.application_server import application_server
 from support.raw_client import RawClient, raw_client
 from support.service import Service, service
 from support.soak import each_number_of_workers, times
-from support.user_agent import UserAgent
 
 CHANNEL = "2f1e3d4c-5b6a-4789-8abc-0123456789ab"
 VALUES: list[object] = [
@@ -31,10 +30,8 @@ VALUES: list[object] = [
 """One of each kind that is no UUID, no key, no list of acks and no object of broadcasts."""
 TYPES = ["hello", "register", "unregister", "ack", "nack", "broadcast_subscribe", "urgency"]
 MEMBERS = ["channelID", "key", "updates", "version", "code", "uaid", "broadcasts", "use_webpush"]
-POOL = 4000
-"""Frames that are used again and again, in any order, before they are replaced by new ones."""
 BIG = 2000
-"""Bytes of a frame of which the pool has few."""
+"""Bytes of a value of which there are few."""
 HEADERS = ["TTL", "Topic", "Urgency", "Content-Encoding", "Encryption", "Crypto-Key", "Prefer"]
 HEADERS += ["Authorization", "X-Forwarded-For", "Content-Type", "Origin", "Accept"]
 TOKENS = [b"\r\n", b"\n", b"\0", b" ", b":", b"Content-Length: 5\r\n", b"\xff", b"-1", b"a" * 400]
@@ -47,17 +44,11 @@ class FrameFuzzer:
 
     def __init__(self, seed: int) -> None:
         self._dice = random.Random(seed)
-        self._values = VALUES
-        self._small = [value for value in self._values if len(str(value)) < BIG]
-        self._pool: list[bytes] = []
-        self._used = 0
+        self._small = [value for value in VALUES if len(str(value)) < BIG]
 
     def batch(self, count: int) -> list[bytes]:
         """So many frames, of which all but the last leave the connection open."""
-        if self._used >= 50 * len(self._pool):
-            self._pool, self._used = [self._frame() for _ in range(POOL)], 0
-        self._used += count
-        return [*self._dice.choices(self._pool, k=count - 1), self._last()]
+        return [*(self._frame() for _ in range(count - 1)), self._last()]
 
     def pieces(self, data: bytes) -> list[bytes]:
         """The same bytes, cut anywhere."""
@@ -65,7 +56,7 @@ class FrameFuzzer:
         return [data[a:b] for a, b in zip([0, *cuts], [*cuts, len(data)], strict=True)]
 
     def _value(self) -> object:
-        return self._dice.choice(self._values if self._dice.random() < 0.02 else self._small)
+        return self._dice.choice(VALUES if self._dice.random() < 0.02 else self._small)
 
     def _message(self) -> bytes:
         dice = self._dice
@@ -117,12 +108,11 @@ class RequestFuzzer:
     def __init__(self, seed: int, paths: Sequence[str]) -> None:
         self._dice = random.Random(seed)
         self._paths = paths
-        self._kinds: list[Callable[[], bytes]] = [self._push, self._other]
 
     def batch(self, count: int) -> list[bytes]:
         """So many requests, of which all but the last leave the connection open."""
-        requests = [self._dice.choice(self._kinds)() for _ in range(count - 1)]
-        return [*requests, self._broken()]
+        kinds = self._dice.choices([self._push, self._other], k=count - 1)
+        return [*(kind() for kind in kinds), self._broken()]
 
     def _push(self) -> bytes:
         dice = self._dice
@@ -270,48 +260,12 @@ async def fuzz_requests(
                 left -= 1
 
 
-async def delivers(running: Service, agent: UserAgent, endpoint: str) -> None:
-    async with application_server(reconnecting=True) as server:
-        answer = await server.push(endpoint)
-    (message,) = await agent.receive(1, ack=True)
-    assert message["version"] == answer.message_id
-
-
-def grown(name: str, before: int, after: int) -> str:
-    return f"{name}: {before / 2**20:.1f} MiB before, {after / 2**20:.1f} MiB after"
-
-
 @each_number_of_workers()
 @pytest.mark.timeout(times(300, 4 * 3600))
-async def test_fuzzed_frames_leave_nothing_behind(tmp_path: Path, workers: int) -> None:
-    ends: Counter[str] = Counter()
-
-    async def fuzz(running: Service, count: int, seed: int) -> int:
-        port, share = running.websocket_port, count // CLIENTS
-        clients = (fuzz_frames(port, share, seed + n, ends) for n in range(CLIENTS))
-        return sum(await asyncio.gather(*clients))
-
-    async with service(tmp_path, "--workers", str(workers), *OPTIONS) as running:
-        agent, processes = await running.connect(), Workers(running)
-        _, endpoint = await agent.register()
-        descriptors = processes.descriptors
-        read = await fuzz(running, FRAMES // 10, SEED)
-        memory = processes.memory
-        read += await fuzz(running, FRAMES - FRAMES // 10, SEED + CLIENTS)
-        await delivers(running, agent, endpoint)
-        print(f"\n{FRAMES:,} frames sent, {read:,} certainly read, {dict(ends)}")
-        print(grown("memory", memory, processes.memory))
-        assert processes.memory - memory < workers * MAX_GROWTH
-        await processes.closes_all_but(descriptors)
-        await agent.close()
-    assert running.errors == []
-    assert read > FRAMES / 2
-
-
-@each_number_of_workers()
-@pytest.mark.timeout(times(300, 4 * 3600))
-async def test_fuzzed_requests_leave_nothing_behind(tmp_path: Path, workers: int) -> None:
-    answers: Counter[int] = Counter()
+async def test_fuzzed_frames_and_requests_leave_nothing_behind(
+    tmp_path: Path, workers: int
+) -> None:
+    ends, answers, read = Counter[str](), Counter[int](), 0
     async with service(tmp_path, "--workers", str(workers), *OPTIONS) as running:
         agent, processes = await running.connect(), Workers(running)
         endpoints = [(await agent.register())[1] for _ in range(4)]
@@ -320,11 +274,16 @@ async def test_fuzzed_requests_leave_nothing_behind(tmp_path: Path, workers: int
         await offline.close()
         paths = ["/" + endpoint.split("/", 3)[3] for endpoint in endpoints]
 
-        async def fuzz(count: int, seed: int) -> None:
-            port, share = running.endpoint_port, count // CLIENTS
-            await asyncio.gather(
-                *(fuzz_requests(port, share, seed + n, paths, answers) for n in range(CLIENTS))
+        async def fuzz(share: float, seed: int) -> int:
+            frames, requests = (int(count * share / CLIENTS) for count in (FRAMES, REQUESTS))
+            ports, seeds = (
+                (running.websocket_port, running.endpoint_port),
+                range(seed, seed + CLIENTS),
             )
+            sent = (fuzz_frames(ports[0], frames, each, ends) for each in seeds)
+            asked = (fuzz_requests(ports[1], requests, each, paths, answers) for each in seeds)
+            read, _ = await asyncio.gather(asyncio.gather(*sent), asyncio.gather(*asked))
+            return sum(read)
 
         async def ack_all() -> None:
             while True:
@@ -333,15 +292,22 @@ async def test_fuzzed_requests_leave_nothing_behind(tmp_path: Path, workers: int
 
         acking = asyncio.create_task(ack_all())
         descriptors = processes.descriptors
-        await fuzz(REQUESTS // 10, SEED)
+        read += await fuzz(0.1, SEED)
         memory = processes.memory
-        await fuzz(REQUESTS - REQUESTS // 10, SEED + CLIENTS)
+        read += await fuzz(0.9, SEED + CLIENTS)
         acking.cancel()
         await asyncio.gather(acking, return_exceptions=True)
-        print(f"\n{answers.total():,} requests answered: {dict(answers)}")
-        print(grown("memory", memory, processes.memory))
-        assert processes.memory - memory < workers * MAX_GROWTH
+        async with application_server(reconnecting=True) as server:
+            message_id = (await server.push(endpoints[0])).message_id
+        (message,) = await agent.receive(1, ack=True)
+        assert message["version"] == message_id
+        growth = processes.memory - memory
+        print(f"\n{FRAMES:,} frames sent, {read:,} certainly read, {dict(ends)}")
+        print(f"{answers.total():,} requests answered: {dict(answers)}")
+        print(f"memory: {memory / 2**20:.1f} MiB, then {growth / 2**20:.1f} MiB more")
+        assert growth < workers * MAX_GROWTH
         await processes.closes_all_but(descriptors)
         await agent.close()
     assert running.errors == []
+    assert read > FRAMES / 2
     assert not {status for status in answers if status >= 500} - {501}

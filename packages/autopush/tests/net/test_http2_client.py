@@ -450,7 +450,7 @@ async def test_many_responses_in_one_read_are_processed_in_slices_and_in_order(
     requests = [pair.request() for _ in range(10)]
     await asyncio.sleep(0)
     data = pair.respond(pair.exchange())
-    monkeypatch.setattr(Budget, "exhausted", lambda _: True)  # one frame in each slice
+    monkeypatch.setattr(Budget, "spend", lambda _: True)  # one frame in each slice
     pair.connection.data_received(data)
     was_reading = pair.transport.reading
     await asyncio.wait(requests, return_when=asyncio.FIRST_COMPLETED)
@@ -471,7 +471,7 @@ async def test_responses_that_came_before_the_connection_was_lost_count(
     requests = [pair.request() for _ in range(3)]
     await asyncio.sleep(0)
     data = pair.respond(pair.exchange()[:2])
-    monkeypatch.setattr(Budget, "exhausted", lambda _: True)
+    monkeypatch.setattr(Budget, "spend", lambda _: True)
     pair.connection.data_received(data)
     pair.connection.connection_lost(ConnectionResetError())
     first, second, third = await asyncio.gather(*requests, return_exceptions=True)

@@ -27,7 +27,7 @@ from autopush.protocol.effects import (
     UserChange,
 )
 from autopush.protocol.messages import decode
-from autopush.protocol.session import Rules, Session
+from autopush.protocol.session import Session, SessionSettings
 from autopush.protocol.states import State
 from autopush.webpush.identifiers import hash_secret
 from autopush.webpush.stored import Row, StoredMessage, StoredPage
@@ -57,14 +57,16 @@ OTHER_UAID = "f" * 32
 MAX_MESSAGE = WebSocketProtocol.max_message
 
 
-def identified(rules: Rules | None = None, *, new: bool = True, reset: bool = False) -> Session:
+def identified(
+    rules: SessionSettings | None = None, *, new: bool = True, reset: bool = False
+) -> Session:
     session = new_session(rules, connected_at=int(NOW * 1000))
     request = identify(session)
     session.on_result(request, Identified(UAID, int(NOW * 1000), new=new, reset=reset), NOW)
     return session
 
 
-def subscribed(rules: Rules | None = None) -> Session:
+def subscribed(rules: SessionSettings | None = None) -> Session:
     session = identified(rules)
     request = requested(session, "register", channelID=CHANNEL)
     session.on_result(request, "https://push.example/wpush/v1/token", NOW)
@@ -75,7 +77,7 @@ def subscribed(rules: Rules | None = None) -> Session:
 
 
 def test_hello_is_answered_with_the_five_members_and_env() -> None:
-    session = new_session(Rules(env="testing"))
+    session = new_session(SessionSettings(env="testing"))
     request = identify(session)
     assert request == Identify(UAID)
     (reply,) = session.on_result(request, Identified(UAID, 5, new=True), NOW)
@@ -109,7 +111,7 @@ def test_a_known_user_gets_the_reply_before_storage_is_read() -> None:
 
 
 def test_the_hello_reply_has_the_ping_interval_if_there_is_one() -> None:
-    session = new_session(Rules(auto_ping_interval=300))
+    session = new_session(SessionSettings(auto_ping_interval=300))
     request = identify(session)
     assert sent(session.on_result(request, Identified(UAID, 5, new=True), NOW))[0]["ping"] == 300
 
@@ -193,7 +195,7 @@ def test_a_second_hello_is_refused_with_the_uaid_and_the_session_goes_on() -> No
 )
 def test_every_refusal_leads_to_its_explanation(refused: bytes) -> None:
     page = "https://push.example/errors#errors-websocket"
-    session = identified(Rules(more_info=page))
+    session = identified(SessionSettings(more_info=page))
     (reply,) = sent(session.receive(refused, NOW))
     assert reply["status"] in (400, 401)
     assert reply["more_info"] == page
@@ -550,7 +552,7 @@ def test_unregister_deletes_the_unacked_messages_of_the_channel() -> None:
 
 
 def test_register_refuses_a_channel_beyond_the_limit_but_not_a_known_one() -> None:
-    session = subscribed(Rules(max_channels=1))
+    session = subscribed(SessionSettings(max_channels=1))
     (reply,) = sent(session.receive(frame(messageType="register", channelID=OTHER), NOW))
     assert (reply["status"], reply["reason"]) == (400, "too many channels")
     assert session.receive(frame(messageType="register", channelID=CHANNEL), NOW) == [
@@ -578,7 +580,7 @@ def test_a_message_refused_before_the_hello_reply_is_read_from_storage_after_it(
 
 @pytest.mark.parametrize("most", [1, 2])
 def test_a_session_is_busy_at_max_unacked_and_then_reads_storage_after_an_ack(most: int) -> None:
-    session = subscribed(Rules(max_unacked=most))
+    session = subscribed(SessionSettings(max_unacked=most))
     for number in range(most):
         assert session.accept(message(number), None)
     assert not session.accept(message(9), None)
@@ -744,7 +746,7 @@ def test_the_timer_of_an_acked_page_has_no_effect_on_the_next_one() -> None:
 
 @pytest.mark.parametrize("direct", [0, 1])
 def test_past_what_is_overdue_no_more_is_unacked_than_max_unacked(direct: int) -> None:
-    session = identified(Rules(max_unacked=15), new=False)
+    session = identified(SessionSettings(max_unacked=15), new=False)
     read_pages(session, FIRST, StoredPage(ten(0), "02:9"))
     if direct:
         assert session.accept(message(90), None)
@@ -784,7 +786,7 @@ def test_an_old_record_is_not_dropped_while_a_message_is_overdue() -> None:
 
 
 def test_what_is_overdue_does_not_count_against_msg_limit() -> None:
-    session = identified(Rules(msg_limit=10), new=False)
+    session = identified(SessionSettings(msg_limit=10), new=False)
     read_pages(session, FIRST, StoredPage(ten(0), "02:9"))
     session.on_timer(TimerReason.OVERDUE, NOW)
     effects = session.on_result(ReadStored("02:9"), StoredPage(ten(10), None), NOW)
@@ -849,7 +851,7 @@ def test_an_old_record_is_dropped_when_its_messages_are_acked() -> None:
 
 
 def test_more_unacked_stored_messages_than_the_limit_reset_the_user() -> None:
-    session = identified(Rules(msg_limit=2), new=False)
+    session = identified(SessionSettings(msg_limit=2), new=False)
     page = StoredPage([stored(1), stored(2), stored(3)], None)
     effects = read_pages(session, FIRST, page)
     assert [m["version"] for m in sent(effects)] == ["version-1", "version-2"]
@@ -857,7 +859,7 @@ def test_more_unacked_stored_messages_than_the_limit_reset_the_user() -> None:
 
 
 def test_a_user_that_acks_is_never_reset_however_much_is_stored() -> None:
-    session = identified(Rules(msg_limit=2), new=False)
+    session = identified(SessionSettings(msg_limit=2), new=False)
     effects = read_pages(session, FIRST)
     for number in range(0, 40, 2):
         page = StoredPage([stored(number), stored(number + 1)], f"02:{number}")
@@ -961,7 +963,7 @@ def test_a_message_of_too_many_values_is_not_read(payload: bytes) -> None:
 
 
 def test_an_ack_of_as_many_messages_as_fit_into_one_is_read() -> None:
-    session = subscribed(Rules(max_unacked=1000))
+    session = subscribed(SessionSettings(max_unacked=1000))
     updates = []
     size = len(ack())
     for number in range(1000):
@@ -979,7 +981,7 @@ def test_an_ack_of_as_many_messages_as_fit_into_one_is_read() -> None:
 
 @pytest.mark.parametrize("kind", ["register", "unregister"])
 def test_a_refused_registration_changes_nothing_and_input_goes_on(kind: str) -> None:
-    session = subscribed(Rules(more_info="https://page"))
+    session = subscribed(SessionSettings(more_info="https://page"))
     request = requested(session, kind, channelID=OTHER)
     assert isinstance(request, UserChange)
     assert sent(session.on_refused(request, TooOften("too many", 1.2))) == [

@@ -5,7 +5,7 @@ import pytest
 
 from autopush.protocol.broadcasts import Broadcasts
 from autopush.protocol.effects import Identified, ReadStored, SetTimer, TimerReason
-from autopush.protocol.session import Rules, Session
+from autopush.protocol.session import Session, SessionSettings
 from autopush.protocol.session_state import NOT_EXPORTED, SessionState
 from autopush.webpush.stored import ANY_CHANNEL, Row, StoredPage
 from support.session_frames import (
@@ -24,7 +24,7 @@ from support.session_frames import (
 
 
 def identified(source: Broadcasts | None = None, /, **hello: object) -> Session:
-    session = new_session(Rules(), broadcasts=source or Broadcasts())
+    session = new_session(SessionSettings(), broadcasts=source or Broadcasts())
     session.on_result(identify(session, **hello), Identified(UAID, int(NOW * 1000), new=False), NOW)
     return session
 
@@ -38,7 +38,7 @@ def moved(session: Session, broadcasts: Broadcasts | None = None) -> Session:
     state = session.export()
     assert state is not None
     sent_state = msgspec.msgpack.decode(msgspec.msgpack.encode(state), type=SessionState)
-    other = new_session(Rules(), broadcasts=broadcasts or Broadcasts())
+    other = new_session(SessionSettings(), broadcasts=broadcasts or Broadcasts())
     other.restore(sent_state, broadcasts or Broadcasts())
     other.restored(NOW)
     return other

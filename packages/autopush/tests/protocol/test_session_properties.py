@@ -31,7 +31,7 @@ from autopush.protocol.effects import (
     TimerReason,
     Unsubscribe,
 )
-from autopush.protocol.session import Rules
+from autopush.protocol.session import SessionSettings
 from autopush.protocol.states import TRANSITIONS, Event, State
 from autopush.webpush.notification import Notification
 from autopush.webpush.stored import Row, StoredMessage, StoredPage
@@ -69,7 +69,7 @@ class SessionMachine(RuleBasedStateMachine):
 
     @initialize(max_unacked=st.integers(1, 6))
     def connect(self, max_unacked: int) -> None:
-        self.session_rules = Rules(max_unacked=max_unacked)
+        self.session_rules = SessionSettings(max_unacked=max_unacked)
         self._open()
 
     @property

@@ -17,7 +17,7 @@ from autopush.protocol.effects import (
     TimerReason,
     Unsubscribe,
 )
-from autopush.protocol.session import Rules, Session
+from autopush.protocol.session import Session, SessionSettings
 from autopush.protocol.simplepush import read_wake_data
 from autopush.protocol.states import State
 from autopush.webpush.notification import VersionUpdate
@@ -59,13 +59,17 @@ def ack(*versions: object, channel: object = CHANNEL) -> bytes:
     return frame(messageType="ack", updates=updates)
 
 
-def hello(rules: Rules | None = None, **members: object) -> tuple[Session, Sequence[Effect]]:
+def hello(
+    rules: SessionSettings | None = None, **members: object
+) -> tuple[Session, Sequence[Effect]]:
     session = new_session(rules)
     message = frame(messageType="hello", uaid=UAID, channelIDs=[], **members)
     return session, session.receive(message, NOW)
 
 
-def identified(rules: Rules | None = None, *, new: bool = True, **members: object) -> Session:
+def identified(
+    rules: SessionSettings | None = None, *, new: bool = True, **members: object
+) -> Session:
     session, effects = hello(rules, **members)
     session.on_result(request_in(effects), Identified(UAID, 5, new=new), NOW)
     return session
@@ -103,9 +107,9 @@ def test_a_hello_without_a_true_use_webpush_is_one_of_simplepush(
 
 
 @cases("members", [{}, {"use_webpush": None}, {"channelIDs": None}])
-@cases("rules", [Rules(), Rules(simplepush=False)])
+@cases("rules", [SessionSettings(), SessionSettings(simplepush=False)])
 def test_a_hello_with_neither_use_webpush_nor_channels_is_web_push_as_kde_sends_it(
-    rules: Rules, members: dict[str, object]
+    rules: SessionSettings, members: dict[str, object]
 ) -> None:
     session = new_session(rules, 5)
     effects = session.receive(frame(messageType="hello", uaid=UAID, **members), NOW)
@@ -114,7 +118,7 @@ def test_a_hello_with_neither_use_webpush_nor_channels_is_web_push_as_kde_sends_
 
 
 def test_the_reply_has_neither_use_webpush_nor_broadcasts() -> None:
-    session, effects = hello(Rules(auto_ping_interval=300), broadcasts={"a": "1"})
+    session, effects = hello(SessionSettings(auto_ping_interval=300), broadcasts={"a": "1"})
     (reply,) = sent(session.on_result(request_in(effects), Identified(UAID, 5, new=True), NOW))
     assert reply == {
         "messageType": "hello",
@@ -142,14 +146,14 @@ def test_a_second_hello_is_refused_without_use_webpush_and_the_session_goes_on()
 
 
 def test_with_simplepush_disabled_the_hello_is_refused_and_the_socket_closed() -> None:
-    session, effects = hello(Rules(simplepush=False))
+    session, effects = hello(SessionSettings(simplepush=False))
     (reply,) = sent(effects)
     assert (reply["messageType"], reply["status"]) == ("hello", 401)
     assert reply["reason"] == "Simplepush not supported"
     assert "uaid" not in reply
     assert effects[1:] == [Close(1000)]
     assert session.state is State.CLOSED
-    _, effects = hello(Rules(simplepush=False), use_webpush=True)
+    _, effects = hello(SessionSettings(simplepush=False), use_webpush=True)
     assert effects == [Identify(UAID)]
 
 
@@ -185,7 +189,7 @@ def test_every_channel_counts_as_subscribed_also_after_an_unregister(new: bool) 
 
 
 def test_register_asks_for_an_endpoint_and_has_no_limit() -> None:
-    session = identified(Rules(max_channels=1))
+    session = identified(SessionSettings(max_channels=1))
     for channel in (CHANNEL, OTHER):
         request = requested(session, "register", channelID=channel)
         assert request == Subscribe(channel, None)
@@ -218,7 +222,7 @@ def test_all_stored_versions_are_sent_in_one_notification() -> None:
 
 
 def test_msg_limit_does_not_apply() -> None:
-    session = identified(Rules(msg_limit=1), new=False)
+    session = identified(SessionSettings(msg_limit=1), new=False)
     effects = session.on_result(FIRST_READ, page(update(3), update(4, OTHER)), NOW)
     assert len(effects) == 1
     assert len(session.unacked) == 2
@@ -345,7 +349,7 @@ def test_wake_data_is_what_a_device_can_have_or_nothing(
 
 
 def waking(seconds: float = 30.0) -> tuple[Session, Sequence[Effect]]:
-    session, effects = hello(Rules(wake_timeout=seconds), wakeup_host=HOST)
+    session, effects = hello(SessionSettings(wake_timeout=seconds), wakeup_host=HOST)
     result = Identified(UAID, 5, new=True)
     return session, session.on_result(request_in(effects), result, NOW + 1)
 
@@ -361,7 +365,7 @@ def test_an_idle_device_is_disconnected_after_the_timeout() -> None:
 def test_without_timeout_or_wake_data_no_one_is_disconnected() -> None:
     _, effects = waking(0)
     assert len(effects) == 1
-    session, effects = hello(Rules(wake_timeout=30))
+    session, effects = hello(SessionSettings(wake_timeout=30))
     assert len(session.on_result(request_in(effects), Identified(UAID, 5, new=True), NOW)) == 1
-    session, effects = hello(Rules(wake_timeout=30), use_webpush=True, wakeup_host=HOST)
+    session, effects = hello(SessionSettings(wake_timeout=30), use_webpush=True, wakeup_host=HOST)
     assert len(session.on_result(request_in(effects), Identified(UAID, 5, new=True), NOW)) == 1

@@ -82,13 +82,13 @@ EFFECTS: Final[Mapping[str, Effect]] = {
     "log_check_rate": own(RATE, lambda p: p.log_check.rates.rate),
     "max_notification_ttl": own(7, lambda p: p.endpoint.app.push.max_ttl),
     "no_matrix_gateway": Effect(True, lambda p: p.endpoint.app.matrix, None),
-    "msg_limit": own(7, lambda p: p.websockets.node.rules.msg_limit),
-    "max_unacked": own(7, lambda p: p.websockets.node.rules.max_unacked),
-    "unacked_timeout": own(7.0, lambda p: p.websockets.node.rules.unacked_timeout),
-    "hello_timeout": own(7.0, lambda p: p.websockets.node.rules.hello_timeout),
-    "auto_ping_interval": own(7.0, lambda p: p.websockets.node.rules.auto_ping_interval),
-    "auto_ping_timeout": own(7.0, lambda p: p.websockets.node.rules.auto_ping_timeout),
-    "close_handshake_timeout": own(7.0, lambda p: p.websockets.node.rules.close_timeout),
+    "msg_limit": own(7, lambda p: p.websockets.node.session_settings.msg_limit),
+    "max_unacked": own(7, lambda p: p.websockets.node.session_settings.max_unacked),
+    "unacked_timeout": own(7.0, lambda p: p.websockets.node.session_settings.unacked_timeout),
+    "hello_timeout": own(7.0, lambda p: p.websockets.node.session_settings.hello_timeout),
+    "auto_ping_interval": own(7.0, lambda p: p.websockets.node.session_settings.auto_ping_interval),
+    "auto_ping_timeout": own(7.0, lambda p: p.websockets.node.session_settings.auto_ping_timeout),
+    "close_handshake_timeout": own(7.0, lambda p: p.websockets.node.session_settings.close_timeout),
 }
 BY_WORKER: Final = [
     option.name

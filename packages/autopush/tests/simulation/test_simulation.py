@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from support.simulation.bugs import PLANTED, PLANTED_IN_CLUSTERS
+from support.simulation.bugs import PLANTED, PLANTED_IN_CLUSTERS, planted
 from support.simulation.checker import violations
 from support.simulation.world import ClusterWorld, World, undisturbed
 from support.soak import CI, SOAK, slow_after, times
@@ -82,12 +82,12 @@ def run_of(world: World) -> tuple[object, ...]:
 @pytest.mark.parametrize("bug", PLANTED)
 def test_a_planted_bug_is_found(bug: str) -> None:
     first = SEARCHED_FROM.get(bug, 0)
-    with PLANTED[bug]():
+    with planted(PLANTED[bug]):
         assert any(wrong_in([seed]) for seed in range(first, first + SEARCHED))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("bug", PLANTED_IN_CLUSTERS)
 def test_a_bug_planted_in_a_cluster_is_found(bug: str) -> None:
-    with PLANTED_IN_CLUSTERS[bug]():
+    with planted(PLANTED_IN_CLUSTERS[bug]):
         assert any(wrong_in([seed], cluster_of) for seed in range(SEARCHED))

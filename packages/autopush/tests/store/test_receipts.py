@@ -38,12 +38,12 @@ async def test_each_process_adds_what_it_knows_in_any_order(
 ) -> None:
     endpoint, socket = store.receipts, await other_node(engine, clock)
     assert endpoint is not None
-    await socket.passed(message(1), "transmitted")
-    await socket.passed(message(1), "delivered", code=100)
+    await socket.record_states(message(1), "transmitted")
+    await socket.record_states(message(1), "delivered", code=100)
     assert await endpoint.find(message(1)) is None
-    await endpoint.taken(message(1), int(clock() * 1000), 60, "stored")
-    await endpoint.taken(message(2), int(clock() * 1000), 60, "stored")
-    await endpoint.taken(message(3, "e" * 32), int(clock() * 1000), 60, "stored")
+    await endpoint.record_accepted(message(1), int(clock() * 1000), 60, "stored")
+    await endpoint.record_accepted(message(2), int(clock() * 1000), 60, "stored")
+    await endpoint.record_accepted(message(3, "e" * 32), int(clock() * 1000), 60, "stored")
     found = {each.version: each for each in await socket.of_subscription(SUBSCRIPTION)}
     assert found.keys() == {"Rid-1", "Rid-2"}
     acked, pending = found["Rid-1"], found["Rid-2"]
@@ -61,7 +61,7 @@ async def test_what_was_sent_first_does_not_shorten_the_life_of_a_receipt(
     receipts = store.receipts
     assert receipts is not None
     ttl = 20 * 86_400
-    await receipts.taken(message(1), int(clock() * 1000), ttl, "stored")
-    await (await other_node(engine, clock)).passed(message(1), "retrieved", "transmitted")
+    await receipts.record_accepted(message(1), int(clock() * 1000), ttl, "stored")
+    await (await other_node(engine, clock)).record_states(message(1), "retrieved", "transmitted")
     clock.advance(ttl)
     assert await receipts.find(message(1)) is not None

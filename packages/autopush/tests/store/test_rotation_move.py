@@ -8,7 +8,7 @@ from autopush.store import PushStore, TablePlan, UserRecord
 from autopush.store.messages import Messages, row_of
 from autopush.store.rotation import (
     end_move,
-    follow,
+    move_if_user_moved,
     move_late_messages,
     move_messages,
     move_user,
@@ -304,7 +304,7 @@ async def test_a_message_stored_for_a_user_that_was_moved_meanwhile_is_moved_too
     late = message(clock, 1)
     await move(store, old)
     await old.store(late)
-    await follow(store, await record_of(store), [row_of(late)], old)
+    await move_if_user_moved(store, await record_of(store), [row_of(late)], old)
     assert (await all_stored(old), await all_stored(store.current)) == ([], [late])
 
 
@@ -313,7 +313,7 @@ async def test_a_message_of_a_user_that_was_not_moved_is_not_moved(
 ) -> None:
     late = message(clock, 1)
     await old.store(late)
-    await follow(store, await record_of(store), [row_of(late)], old)
+    await move_if_user_moved(store, await record_of(store), [row_of(late)], old)
     assert (await all_stored(old), await all_stored(store.current)) == ([late], [])
 
 
@@ -326,7 +326,7 @@ async def test_a_message_is_moved_to_a_table_that_is_not_known_yet(
     router = await engine.ensure_table(router_table("router"))
     month = Update(set={"current_month": Param("month")})
     await router.update((UAID,), month, {"month": "message_2026_12"})
-    await follow(store, await record_of(store), [row_of(late)], old)
+    await move_if_user_moved(store, await record_of(store), [row_of(late)], old)
     assert [item["updateid"] for item in (await table.scan()).items] == [late.version]
 
 

@@ -34,7 +34,7 @@ TTL: Final = "86400"
 COUNTS_TOPIC: Final = "matrix-counts"
 """Of notifications without an event: they have totals, so the newest replaces those that wait."""
 
-_OF_CLIENT: Final[tuple[str, ...]] = ("user-agent", "x-forwarded-for")
+_FORWARDED_HEADERS: Final[tuple[str, ...]] = ("user-agent", "x-forwarded-for")
 """Headers that a push has from the request of the homeserver."""
 _OF_EVENTS: Final = ("event_id", "id", "room_id", "type", "sender")
 
@@ -169,7 +169,7 @@ def _push_request(request: Request, path: str, notification: MatrixNotification)
     """The push for one device. `path`: of its endpoint."""
     # The content is in clear; distributors of UnifiedPush pass on what has this name.
     sent = request.headers
-    headers = {name: value for name in _OF_CLIENT if (value := sent.get(name)) is not None}
+    headers = {name: value for name in _FORWARDED_HEADERS if (value := sent.get(name)) is not None}
     headers |= {"content-encoding": "aes128gcm", "ttl": TTL, "urgency": notification.urgency}
     if notification.topic is not None:
         headers["topic"] = notification.topic

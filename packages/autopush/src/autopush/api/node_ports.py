@@ -119,7 +119,7 @@ class UpgradeHandler:
             limits, address = self.node.connection_limits, request.client_address
             if self._origins.is_foreign(request):
                 key = limits.recount(key, address, from_page=True)
-            if self.rates.take(key):
+            if self.rates.wait_for_token(key):
                 raise limits.refusal("connection_rate", address)
             return UserAgentConnection(self.node, client, key)
 

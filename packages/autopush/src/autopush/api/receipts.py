@@ -114,7 +114,7 @@ class ReceiptHandler:
             return None
         # Who knows an anonymous sender's subscription adds to it only by its endpoint.
         sender = endpoint.ids if credentials is None else credentials.point()
-        if self.senders.take(sender):
+        if self.senders.wait_for_token(sender):
             self.refusals.add("receipt_rate")
             return None
         named = _subscription_named(headers)
@@ -144,7 +144,7 @@ class ReceiptHandler:
         elif result is Outcome.DISCARDED:
             state = "expired"
         try:
-            await cast(Receipts, self._receipts).taken(message, received, ttl, state)
+            await cast(Receipts, self._receipts).record_accepted(message, received, ttl, state)
         except KeytablesError as error:
             _log.warning("No receipt: it could not be stored", error=type(error).__name__)
             return ()
@@ -226,7 +226,7 @@ class ReceiptHandler:
         try:
             if polls is None:
                 raise ValueError("no receipts here")
-            if wait := self._readers.take(key):
+            if wait := self._readers.wait_for_token(key):
                 raise self._too_many("receipt_reads", key, "Too many requests", wait)
             subscription = ReceiptSubscription.of_token(self.tokens.ring, token)
             snapshot = await polls.read(subscription.id)

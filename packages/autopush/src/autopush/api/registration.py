@@ -34,7 +34,7 @@ from autopush.limits import LimitRefusals, TokenBuckets
 from autopush.net.client_limits import TrustedProxies
 from autopush.net.http_messages import Request, Response
 from autopush.protocol.effects import NORMAL_CLOSURE, REPLACED
-from autopush.protocol.session import Rules
+from autopush.protocol.session import SessionSettings
 from autopush.shown import shown
 from autopush.store import PushStore, UserRecord
 from autopush.store.messages import Messages
@@ -55,7 +55,7 @@ _LATEST: Final = 2**62
 """Milliseconds: whatever connection there is, it is older."""
 _NO_ROUTER_DATA: Final = frozenset({"app_id", "channelID", "creds", "key", "rel_channel"})
 """Members that are not router data, or that only the router may set."""
-MAX_CHANNELS: Final = Rules().max_channels
+MAX_CHANNELS: Final = SessionSettings().max_channels
 
 METHODS: Final = ("POST", "GET, POST, PUT, DELETE", "POST", "DELETE")
 """Allowed methods by the number of path segments after `registration`."""
@@ -196,11 +196,11 @@ class RegistrationHandler:
         key = (self.proxies.page_key if is_foreign else self.proxies.limit_key)(
             request.client_address
         )
-        if wait := self.new_user_agents.take(key):
+        if wait := self.new_user_agents.wait_for_token(key):
             raise self._too_many(request, "new_user_agents", "new user agents of one address", wait)
 
     def _admit_change(self, request: Request, uaid: str) -> None:
-        if wait := self.changes.take(uaid):
+        if wait := self.changes.wait_for_token(uaid):
             raise self._too_many(request, "registration_rate", "changes of this user", wait)
 
     def _too_many(self, request: Request, limit: str, what: str, wait: float) -> PushError:

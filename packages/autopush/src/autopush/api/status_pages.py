@@ -159,7 +159,7 @@ class InternalPages:
         budget = Budget(perf_counter)
         for piece in prometheus_text(self.metrics):
             pieces.append(piece)
-            if budget.exhausted():
+            if budget.spend():
                 await asyncio.sleep(0)
                 budget = Budget(perf_counter)
         return b"".join(pieces)
@@ -213,7 +213,7 @@ class LogCheck:
             known = f"the log check knows error and crit, got {asked}"
             unknown = PushError(Errno.NOTHING_HERE, known)
             return self.errors.of(unknown)
-        if wait := self.rates.take(page):
+        if wait := self.rates.wait_for_token(page):
             self.refusals.add("log_check_rate", request.client_address)
             too_often = "The log check is asked for too often"
             return self.errors.of(PushError(Errno.RATE_EXCEEDED, too_often, retry_after=wait))

@@ -86,7 +86,9 @@ class ConsoleSessions:
 
     def wait_before_attempt(self, address: str) -> float:
         """Count an attempt to log in; returns the seconds to wait if there are too many."""
-        return self._by_address.take(address or "unix") or self._together.take("all")
+        return self._by_address.wait_for_token(address or "unix") or self._together.wait_for_token(
+            "all"
+        )
 
     def open(self, token: str) -> str:
         """The value of a cookie; "" if the token is none."""

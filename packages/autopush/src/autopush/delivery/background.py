@@ -19,7 +19,7 @@ from autopush.protocol.messages import UNUSABLE
 from autopush.store import PushStore
 from autopush.store.messages import row_of
 from autopush.store.receipts import Receipts
-from autopush.store.rotation import follow
+from autopush.store.rotation import move_if_user_moved
 from autopush.store.users import SIMPLEPUSH
 from autopush.store.versions import UserMessages
 from autopush.telemetry import logs
@@ -77,7 +77,7 @@ class BackgroundWrites:
         for ack in acked:
             states = ("delivered", "errored") if ack.code in UNUSABLE else ("delivered",)
             message = parse_message_id(self._ring, ack.version)
-            await receipts.passed(message, *states, code=ack.code)
+            await receipts.record_states(message, *states, code=ack.code)
         await delete()
 
     def report(self, versions: Sequence[str], *states: str, code: int | None = None) -> None:
@@ -88,7 +88,7 @@ class BackgroundWrites:
         for version in versions:
             if has_receipt(version):
                 message = parse_message_id(self._ring, version)
-                self.start(partial(receipts.passed, message, *states, code=code))
+                self.start(partial(receipts.record_states, message, *states, code=code))
 
     def save_undelivered(
         self, messages: UserMessages, uaid: str, connected_at: int, undelivered: Undelivered
@@ -112,7 +112,7 @@ class BackgroundWrites:
             if record is None:
                 await messages.delete_all(uaid, rows)  # versions would stay forever
                 return
-            await follow(self._store, record, rows, messages)
+            await move_if_user_moved(self._store, record, rows, messages)
             node_id = self._placement.node_of(record)
             may_be_back = record.connected_at != connected_at or not self._placement.needs_record(
                 record

@@ -31,7 +31,7 @@ from autopush.protocol.effects import (
     TRY_AGAIN_LATER,
     DropReason,
 )
-from autopush.protocol.session import Rules
+from autopush.protocol.session import SessionSettings
 from autopush.protocol.session_state import SessionMetrics
 from autopush.store import PushStore, UserRecord
 from autopush.telemetry.metric_table import CONNECTIONS, UA_ALREADY_CONNECTED, UA_NOTIFICATION_CHECK
@@ -71,7 +71,7 @@ class ConnectionNode:
     nodes: Nodes
     registry: Registry
     tokens: EndpointTokens
-    rules: Rules
+    session_settings: SessionSettings
     limits: UserAgentLimits
     wheel: TimerWheel
     clock: Clock

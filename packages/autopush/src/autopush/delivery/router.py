@@ -34,7 +34,7 @@ from autopush.protocol.effects import NORMAL_CLOSURE, USER_RESET
 from autopush.recently_used import RecentlyUsed
 from autopush.store import PushStore, UserRecord
 from autopush.store.messages import row_of
-from autopush.store.rotation import channels_of_bridged_user, follow
+from autopush.store.rotation import channels_of_bridged_user, move_if_user_moved
 from autopush.store.users import CONNECTING, SIMPLEPUSH, WEBPUSH
 from autopush.store.versions import UserMessages
 from autopush.telemetry import logs
@@ -332,7 +332,7 @@ class UserAgentRouter:
             if messages.router_type == SIMPLEPUSH:  # versions never expire
                 await messages.delete(notification.uaid, row_of(notification))
             raise self._gone(Errno.ENDPOINT_UNAVAILABLE, "Invalid UAID")
-        await follow(self.store, record, [row_of(notification)], messages)
+        await move_if_user_moved(self.store, record, [row_of(notification)], messages)
         node_id = self.placement.node_of(record)
         if node_id is not None:
             outcome = await notify_node(

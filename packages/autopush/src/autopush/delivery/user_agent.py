@@ -55,7 +55,7 @@ from autopush.webpush.stored import Row
 from autopush.webpush.urgency import HIGHEST
 from keytables import KeytablesError, TableNotFound, Throttled, Unavailable
 
-CLOCKS_DIFFER: Final = 10.0
+MAX_CLOCK_SKEW: Final = 10.0
 """Seconds that another node's clock may be ahead of this one's."""
 
 _log: Final = logs.get(__name__)
@@ -113,7 +113,7 @@ class UserAgentConnection(WebSocketProtocol):
         self._session_timers: tuple[tuple[TimerReason, Timer], ...] = ()
         connected_at = int(node.clock() * 1000)
         self.session = Session(
-            node.rules, connected_at, node.session_metrics, client.kind, node.broadcasts
+            node.session_settings, connected_at, node.session_metrics, client.kind, node.broadcasts
         )
         self.messages: UserMessages = node.store.current
         self.is_recorded = self.is_on_record = True
@@ -121,7 +121,7 @@ class UserAgentConnection(WebSocketProtocol):
 
     @property
     def close_timeout(self) -> float:
-        return self._node.rules.close_timeout
+        return self._node.session_settings.close_timeout
 
     @property
     def buffered(self) -> BufferedBytes:
@@ -137,7 +137,7 @@ class UserAgentConnection(WebSocketProtocol):
             return
         if self.uaid is not None:
             self._on_arrived()
-        elif seconds := self._node.rules.hello_timeout:
+        elif seconds := self._node.session_settings.hello_timeout:
             self._timer = self._node.wheel.after(seconds, self._on_hello_timeout)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -166,7 +166,7 @@ class UserAgentConnection(WebSocketProtocol):
 
     def pong_received(self, payload: bytes) -> None:  # noqa: ARG002 - the base class's hook
         if self.uaid is not None:
-            self._set_timer(self._node.rules.auto_ping_interval, self._ping)
+            self._set_timer(self._node.session_settings.auto_ping_interval, self._ping)
 
     def output_paused(self) -> None:
         self.session.output_paused = True
@@ -274,7 +274,7 @@ class UserAgentConnection(WebSocketProtocol):
     def _on_arrived(self) -> None:
         node = self._node
         # Those that arrive together need not all be sent a ping together.
-        self._set_timer(node.uniform(0, node.rules.auto_ping_interval), self._ping)
+        self._set_timer(node.uniform(0, node.session_settings.auto_ping_interval), self._ping)
         self._carry_out(self.session.restored(node.clock()))
         if node.store.is_expiring(self.messages):
             self.schedule_table_change()
@@ -374,7 +374,7 @@ class UserAgentConnection(WebSocketProtocol):
         uaid, acked = notification.uaid, self._node.registry.acked
         if acked.was_acked(uaid, row):
             return True
-        taken = notification.timestamp - CLOCKS_DIFFER
+        taken = notification.timestamp - MAX_CLOCK_SKEW
         is_of_connection = row.update_id is None and taken > self.connected_at / 1000
         if is_of_connection and acked.knows_all_since(taken):
             return False
@@ -475,7 +475,7 @@ class UserAgentConnection(WebSocketProtocol):
     def _on_result(self, request: StoreRequest, result: StoreResult) -> Sequence[Effect]:
         effects = self.session.on_result(request, result, self._node.clock())
         if isinstance(request, Identify):
-            self._set_timer(self._node.rules.auto_ping_interval, self._ping)
+            self._set_timer(self._node.session_settings.auto_ping_interval, self._ping)
         elif effects and isinstance(request, Subscribe):
             self._node.log.registered(self._known_uaid, request.channel_id)
         elif effects and isinstance(request, Unsubscribe):
@@ -588,10 +588,10 @@ class UserAgentConnection(WebSocketProtocol):
     def _ping(self) -> None:
         if broadcasts := self.session.on_ping_due():
             self._carry_out(broadcasts)
-            self._set_timer(self._node.rules.auto_ping_interval, self._ping)
+            self._set_timer(self._node.session_settings.auto_ping_interval, self._ping)
             return
         self.ping()
-        self._set_timer(self._node.rules.auto_ping_timeout, self._on_pong_timeout)
+        self._set_timer(self._node.session_settings.auto_ping_timeout, self._on_pong_timeout)
 
     def _on_pong_timeout(self) -> None:
         self._detach(NO_PONG, NO_CLOSE_FRAME)

@@ -245,7 +245,7 @@ class Http2Connection(SlicedInput):
         budget = Budget(time.perf_counter)
         try:
             while self._process_frame():
-                if budget.exhausted():
+                if budget.spend():
                     if self._transport is not None:
                         self._pause_socket(self._transport)
                     self._continuation = self._loop.call_soon(self._process_frames)

@@ -397,7 +397,7 @@ class HttpConnection(SlicedInput):
             if budget is None:
                 budget = Budget(self._server.wheel.clock)
             has_more = ready or self._buffer
-            if budget.exhausted() and has_more and not self._blocked and self._transport:
+            if budget.spend() and has_more and not self._blocked and self._transport:
                 self._yield_to_loop(self._transport)
 
     def _on_buffer_empty(self, phase: int) -> None:

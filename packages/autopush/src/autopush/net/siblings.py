@@ -179,11 +179,10 @@ def processor_wait() -> float:
 
 
 class Patience:
-    """How many `seconds` a sibling may say nothing: so long that it would have had `silent_after`
-    on a processor, if it waits for one as much as this process does.
+    """The timeout for a silent sibling, in `seconds`: `silent_after`, stretched by the share of the
+    time that this process waited for a CPU.
 
-    It never shrinks earlier than the longest one lasts, so no call expires later than its caller
-    gives up.
+    It does not shrink while a call made under a longer timeout is open.
     """
 
     def __init__(

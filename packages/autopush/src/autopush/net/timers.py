@@ -33,7 +33,7 @@ times in a row as long as it fills the buffer of 256 KiB; pausing the socket end
 LONG: Final = 100.0
 """Seconds from which on a timeout may come later, see `COARSE`."""
 COARSE: Final = 4
-"""Only each of so many ticks has long timeouts, such as those of pings. To wake up an idle process
+"""Long timeouts, such as those of pings, fire only every `COARSE` ticks: to wake up an idle process
 costs more than ten pings.
 """
 
@@ -43,7 +43,7 @@ _NEVER: Final = float("inf")
 class Budget:
     """The time slice of one callback: `MAX_STEPS` steps or `MAX_SECONDS` seconds of `clock`.
 
-    Rule: a callback whose budget is exhausted keeps the rest, stops reading its socket and
+    Rule: a callback whose budget is spent keeps the rest, stops reading its socket and
     continues by `call_soon`, after the other connections. So no client makes the others wait longer
     than one slice, or one longer step.
     """
@@ -55,7 +55,7 @@ class Budget:
         self._steps = MAX_STEPS
         self._end = clock() + MAX_SECONDS
 
-    def exhausted(self) -> bool:
+    def spend(self) -> bool:
         """Count one step; True if it was the last of this slice."""
         self._steps -= 1
         return self._steps <= 0 or self._clock() >= self._end
@@ -215,7 +215,7 @@ class TimerWheel:
                     self._call(timer)
                     if self._closed:
                         return
-                    if budget.exhausted():
+                    if budget.spend():
                         self._handle = self.loop.call_soon(self._run_due)
                         return
                 del self._rings[due[0]]

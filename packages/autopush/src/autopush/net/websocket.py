@@ -299,7 +299,7 @@ class WebSocketProtocol(SlicedInput):
                     break
                 if budget is None:
                     budget = Budget(self._wheel.clock)
-                if budget.exhausted():
+                if budget.spend():
                     self._yield_to_loop()
                     break
             if at:
@@ -384,7 +384,7 @@ class WebSocketProtocol(SlicedInput):
                 self._handle(*event)
             except FrameError as error:
                 self._fail(error.code, error.reason)
-            if budget.exhausted():
+            if budget.spend():
                 self._yield_to_loop()
 
     def _on_buffer_empty(self) -> None:

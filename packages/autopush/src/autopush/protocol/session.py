@@ -101,7 +101,7 @@ _NONE_UNACKED: Final[dict[str, Unacked]] = {}
 """Shared by idle sessions; a session that sends makes its own."""
 
 
-class Rules(Struct, frozen=True):
+class SessionSettings(Struct, frozen=True):
     """Times in seconds, 0 for none where possible. `more_info`: the URL that explains refusals."""
 
     max_unacked: int = 128
@@ -127,7 +127,7 @@ class Session:
         "_is_timed",
         "_last_ping",
         "_recheck",
-        "_rules",
+        "_settings",
         "_table",
         "channels",
         "connected_at",
@@ -148,13 +148,13 @@ class Session:
 
     def __init__(
         self,
-        rules: Rules,
+        settings: SessionSettings,
         connected_at: int,
         metrics: SessionMetrics,
         kind: tuple[str, str, str],
         broadcasts: Broadcasts = NO_BROADCASTS,
     ) -> None:
-        self._rules = rules
+        self._settings = settings
         self.state = State.CONNECTED
         self.uaid: str | None = None
         self.connected_at = connected_at
@@ -234,7 +234,7 @@ class Session:
         is_simplepush = simplepush.is_spoken(message)
         if self.state is State.ACTIVE and self.uaid is not None:
             is_simplepush = self.simplepush is not None
-            more_info = self._rules.more_info
+            more_info = self._settings.more_info
             reply = messages.duplicate_hello(self.uaid, more_info, is_simplepush=is_simplepush)
             return [Send(reply)]
         uaid = message.uaid if is_uaid(message.uaid) else None
@@ -253,7 +253,7 @@ class Session:
         wake_data = simplepush.read_wake_data(message.wakeup_host, message.mobilenetwork)
         self.simplepush = SimplePushState(wake_data, now)
         self.kind = (*self.kind[:2], "False")
-        if not self._rules.simplepush:
+        if not self._settings.simplepush:
             refusal = self._refuse_hello(401, "Simplepush not supported")
             return [*refusal, *self.close(NORMAL_CLOSURE)]
         return [Identify(uaid, is_simplepush=True, wake_data=wake_data, secret_hash=secret_hash)]
@@ -262,10 +262,10 @@ class Session:
         """SimplePush only: after a reply without a UAID Firefox does not reconnect by itself."""
         if self.simplepush is None or self.state is not State.IDENTIFYING:
             return []
-        return [Send(messages.refusal("hello", None, status, reason, self._rules.more_info))]
+        return [Send(messages.refusal("hello", None, status, reason, self._settings.more_info))]
 
     def _ping(self, now: float) -> Sequence[Effect]:
-        if 0 <= now - self._last_ping < self._rules.min_ping_gap:
+        if 0 <= now - self._last_ping < self._settings.min_ping_gap:
             return self.close(PINGED_TOO_OFTEN, TOO_OFTEN)
         self._last_ping = now
         return [Send(messages.PONG), CheckRecord()]
@@ -281,7 +281,7 @@ class Session:
             if canonical_uuid(channel) is not None:
                 reason = messages.BAD_UUID_FORMAT
             return self._refuse("register", channel, 401, reason)
-        if len(channels) >= self._rules.max_channels and channel not in channels:
+        if len(channels) >= self._settings.max_channels and channel not in channels:
             return self._refuse("register", channel, 400, "too many channels")
         wake_data = self.simplepush.wake_data if self.simplepush is not None else None
         try:
@@ -319,7 +319,7 @@ class Session:
         retry_after: float | None = None,
     ) -> list[Effect]:
         self._step(Event.FAILED)
-        page = self._rules.more_info
+        page = self._settings.more_info
         return [Send(messages.refusal(message_type, channel, status, reason, page, retry_after))]
 
     def _nack(self, message: ClientMessage) -> Sequence[Effect]:
@@ -432,7 +432,7 @@ class Session:
     def _is_busy(self) -> bool:
         return (
             self.output_paused
-            or len(self.unacked) >= self._rules.max_unacked
+            or len(self.unacked) >= self._settings.max_unacked
             or self._table is TableState.DRAINED
         )
 
@@ -490,7 +490,7 @@ class Session:
     def _on_idle(self, now: float) -> Sequence[Effect]:
         if self.simplepush is None or self.simplepush.wake_data is None:
             return ()
-        left = self.simplepush.last_message + self._rules.wake_timeout - now
+        left = self.simplepush.last_message + self._settings.wake_timeout - now
         if left <= 0:
             return self.close(IDLE, "UDP Idle")
         return [SetTimer((left, left), TimerReason.IDLE)]
@@ -578,7 +578,7 @@ class Session:
 
     def restored(self, now: float) -> Sequence[Effect]:
         """The connection of a restored session is ready."""
-        idle = self._on_idle(now) if self._rules.wake_timeout else ()
+        idle = self._on_idle(now) if self._settings.wake_timeout else ()
         return [*idle, *self.output_resumed()]
 
     def leave(self) -> bool:
@@ -630,8 +630,8 @@ class Session:
         self.min_urgency = request.min_urgency or result.min_urgency
         reply = messages.hello(
             result.uaid,
-            env=self._rules.env,
-            ping=self._rules.auto_ping_interval,
+            env=self._settings.env,
+            ping=self._settings.auto_ping_interval,
             broadcasts=news,
             min_urgency=self.min_urgency,
             secret=result.secret,
@@ -642,7 +642,7 @@ class Session:
             self.channels = ()
         if self.simplepush is not None:
             self.channels = ANY_CHANNEL
-            if self._rules.wake_timeout:
+            if self._settings.wake_timeout:
                 effects += self._on_idle(now)
         return effects if result.new else [*effects, *self.check_storage()]
 
@@ -701,8 +701,8 @@ class Session:
             self.channels = drain.channels_read(page.channels)
         unacked = self.unacked or {}
         channels: tuple[str, ...] = () if self.channels is None else self.channels
-        limit = self._rules.msg_limit if self.simplepush is None else sys.maxsize
-        room = self._rules.max_unacked - len(unacked) if self._has_overdue else sys.maxsize
+        limit = self._settings.msg_limit if self.simplepush is None else sys.maxsize
+        room = self._settings.max_unacked - len(unacked) if self._has_overdue else sys.maxsize
         sending, dead = drain.send(page, unacked, channels, now, limit, self.min_urgency, room)
         self._is_timed = False
         self.unacked = unacked or _NONE_UNACKED
@@ -780,7 +780,7 @@ class Session:
         if self._is_timed or not (drain.has_more or self._recheck):
             return ()
         self._is_timed = True
-        return [SetTimer((self._rules.unacked_timeout,) * 2, TimerReason.OVERDUE)]
+        return [SetTimer((self._settings.unacked_timeout,) * 2, TimerReason.OVERDUE)]
 
     def _next_page(self, drain: Drain) -> Sequence[Effect]:
         request = drain.next_page()

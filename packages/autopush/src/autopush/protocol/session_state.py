@@ -101,7 +101,7 @@ NOT_EXPORTED: Final = frozenset(
         "state",  # only a session in `ACTIVE` is exported
         "output_paused",  # its socket has no unsent output
         "kind",  # follows from the headers of the upgrade, and from `simplepush`
-        "_rules",
+        "_settings",
         "_is_timed",  # the other process sets a timer of its own
         "metrics",
     }

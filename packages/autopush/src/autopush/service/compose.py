@@ -56,7 +56,7 @@ from autopush.net.timers import TimerWheel
 from autopush.net.tls import ClientTls
 from autopush.protocol.broadcasts import Broadcasts
 from autopush.protocol.messages import WEBSOCKET_ANCHOR
-from autopush.protocol.session import Rules
+from autopush.protocol.session import SessionSettings
 from autopush.service.hand_over import ADMISSION, HandOver, answer_admission
 from autopush.service.listeners import connections_allowed
 from autopush.settings import Settings
@@ -365,7 +365,7 @@ class NodeParts:
             nodes=parts.nodes,
             registry=parts.registry,
             tokens=parts.tokens,
-            rules=Rules(),
+            session_settings=SessionSettings(),
             limits=limits,
             wheel=io.wheel,
             clock=io.clock,
@@ -415,7 +415,7 @@ class NodeParts:
         self.node.max_connections = settings.max_connections
         self.node.limits.set_rates(settings.message_rate, settings.registration_rate)
         # Sessions that are open keep theirs, except for the times of pings.
-        self.node.rules = Rules(
+        self.node.session_settings = SessionSettings(
             max_unacked=settings.max_unacked,
             msg_limit=settings.msg_limit,
             unacked_timeout=settings.unacked_timeout,

@@ -36,7 +36,7 @@ PUBLIC: Final = frozenset({"websocket", "endpoint", "proxied"})
 
 MIN_RESERVE: Final = 200
 RESERVED_PART: Final = 10
-"""One in so many descriptors is kept from clients: for the store, logs, nodes, bridges, pages."""
+"""Reserve a tenth of the descriptors for the store, logs, nodes, bridges and pages."""
 MAX_INTERNAL: Final = 4096
 """Connections to the internal ports of a worker. Each other worker has up to nine."""
 

@@ -64,7 +64,7 @@ MAX_TOPIC_ORDERS: Final = 10_000
 MAX_URGENCIES: Final = 10_000
 """Users and urgencies, about 200 bytes each."""
 MICROSECONDS: Final = 1_000_000
-CLOCKS_AGREE: Final = 1.0
+TOPIC_SKEW: Final = 1.0
 """Seconds by which clocks of nodes may differ: a shorter gap does not tell the newer message."""
 
 ADD_CHANNELS: Final = Update(add_to={"chids": Param("chids")})
@@ -203,7 +203,7 @@ class Messages:
         """Write a message that was accepted just now; submitted at once.
 
         If its topic has a newer message, it counts as stored and replaced. If the gap is within
-        `CLOCKS_AGREE`, it replaces that message instead, as it was put later.
+        `TOPIC_SKEW`, it replaces that message instead, as it was put later.
 
         :raises StorageFull: at once; the space left is for other writes
         """
@@ -290,7 +290,7 @@ class Messages:
                 return  # it was delivered and acked meanwhile
             there = error.item or {}
             found = _topic_order(there)
-            least = order + CLOCKS_AGREE * MICROSECONDS
+            least = order + TOPIC_SKEW * MICROSECONDS
             # A clock set forward between the acceptance of a message and this line makes an older
             # row look newer. Only the wall clock tells the time since the acceptance.
             is_newer = least < found <= self._clock() * MICROSECONDS

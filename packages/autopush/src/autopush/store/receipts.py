@@ -98,7 +98,7 @@ class Receipts:
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────
 
-    def taken(
+    def record_accepted(
         self, message: MessageId, received: int, ttl: int, state: str = ""
     ) -> Awaitable[object]:
         """A push was answered with success just now. `received`: epoch milliseconds; `ttl`:
@@ -113,7 +113,7 @@ class Receipts:
         }
         return self._write(message, states, deadline, members)
 
-    def passed(
+    def record_states(
         self, message: MessageId, *states: str, code: int | None = None
     ) -> Awaitable[object]:
         """A message has passed these states just now. `code`: of the user agent."""

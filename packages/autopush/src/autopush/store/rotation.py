@@ -6,9 +6,9 @@ Nodes create the current month's table themselves: if it is missing, no node has
 the clock may be wrong, so nothing is lowered or dropped.
 
 A user is moved when its user agent connects; the page Storage has the steps, and what may happen
-between them. A node that stores a message reads the record afterwards (`follow`): if that names
-another table by then, the message is moved at once. A bridge's user never connects and has only
-subscriptions there, which are copied at its next request or push (`table_of_bridged_user`).
+between them. A node that stores a message reads the record afterwards: if that names another table
+by then, the message is moved at once (`move_if_user_moved`). A bridge's user never connects and has
+only subscriptions there, which are copied at its next request or push (`table_of_bridged_user`).
 
 Rule: a message is put into the new table before it is deleted from the old one, and every step may
 be repeated: the next connection, on whichever node, completes an interrupted move. Concurrent moves
@@ -172,7 +172,7 @@ async def end_move(
     await store.users.end_move(record.uaid, node_id, connected_at, record.moved_from)
 
 
-async def follow(
+async def move_if_user_moved(
     store: PushStore, record: UserRecord, rows: Iterable[Row], stored_in: UserMessages
 ) -> None:
     """Move stored messages if the record, read afterwards, names another table."""

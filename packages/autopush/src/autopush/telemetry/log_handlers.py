@@ -27,9 +27,9 @@ REPORTS_PER_MINUTE: Final = 10
 SENTRY_TIMEOUT: Final = 2.0
 """Seconds to wait for pending reports at shutdown."""
 
-_SENDERS: Final = ("sentry_sdk", "urllib3")
+_TRANSPORT_LOGGERS: Final = ("sentry_sdk", "urllib3")
 """Loggers used while sending: a failure to send must not be reported."""
-_OF_REQUEST: Final = ("request_id", "method", "uri")
+_REPORTED_FIELDS: Final = ("request_id", "method", "uri")
 """Members of `client_info` that are reported."""
 
 
@@ -59,7 +59,7 @@ class CrashReports(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         error = record.exc_info[1] if record.exc_info else None
-        if self._client is None or error is None or record.name.startswith(_SENDERS):
+        if self._client is None or error is None or record.name.startswith(_TRANSPORT_LOGGERS):
             return
         count = self._limiter.admit(type(error).__qualname__)
         if count is None:
@@ -133,7 +133,7 @@ def _extra(record: logging.LogRecord) -> dict[str, object]:
     extra = {name: fields[name] for name in fields if name not in ("client_info", "timings")}
     info = fields.get("client_info")
     if isinstance(info, dict):
-        extra |= {name: info[name] for name in _OF_REQUEST if name in info}
+        extra |= {name: info[name] for name in _REPORTED_FIELDS if name in info}
     return extra
 
 

@@ -41,7 +41,7 @@ REPORT_INTERVAL: Final = 10.0
 """Seconds between two reports of lost lines."""
 
 LINES_PER_SECOND: Final = 100
-"""Of one kind: of the same logger, level, text and type of exception. Of level debug all."""
+"""Of one kind: of the same logger, level, text and type of exception. Debug is unlimited."""
 WARNINGS_PER_SECOND: Final = 10
 """The same for warnings and errors, which are longer and are not meant to recur."""
 
