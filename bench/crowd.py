@@ -228,7 +228,7 @@ class _Part:
         ledger.begin(0)
         times = poisson(float(rate) * len(fleet.identities), self.limit)
         posters = await fleet.posters(POSTERS)
-        self.traffic = OpenLoop(posters, fleet, ledger, self.token, times)
+        self.traffic = OpenLoop(posters, fleet, self.token, times)
         return Result()
 
     def _reconnect(self, agent: UserAgent) -> None:
@@ -249,7 +249,7 @@ class _Part:
             agent.lost = None
         await fleet.barrier()
         history.waits = traffic.latencies()
-        history.lateness_ms = traffic.lateness_ms()
+        history.lateness_ms = traffic.lateness_ms
         history.twice = fleet.ledger.close_round(others, may_repeat=True).twice
         traffic.close()
         return history

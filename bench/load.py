@@ -54,7 +54,7 @@ class Load:
         ledger = self.fleet.ledger
         times = poisson(per_second, run.sizes.seconds_at_rate)
         ledger.begin(len(times))
-        traffic = OpenLoop(self.posters, self.fleet, ledger, self.token, times)
+        traffic = OpenLoop(self.posters, self.fleet, self.token, times)
         if await traffic.end(run.sizes.limit):
             raise MismatchError(f"{traffic.refused} pushes refused, {traffic.unanswered} dropped")
         await self.fleet.barrier()

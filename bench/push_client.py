@@ -29,24 +29,41 @@ answer without one, the body.
 
 
 class Poster(asyncio.Protocol):
-    """One connection of an application server. `is_last`: the server ends it after the answer."""
+    """One connection of an application server. `is_usable`: the server has not ended it, nor will
+    after the answer.
+    """
 
-    __slots__ = ("_rest", "answered", "is_last", "lost", "started", "transport")
+    __slots__ = ("_rest", "answered", "is_usable", "lost", "transport")
 
     def __init__(self) -> None:
         self.transport = cast(asyncio.Transport, None)
         self.answered: Answered = _ignore
         self.lost: Callable[[str], None] | None = None
-        self.is_last = False
-        self.started = 0  # when the request under way was due, for latencies
+        self.is_usable = True
         self._rest = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self.is_usable = False
         if self.lost is not None:
             self.lost(str(exc or "end of file"))
+
+    def ask(self, request: bytes) -> asyncio.Future[tuple[bytes, bytes]]:
+        """Send a request; the status, and the version or body, of its answer. Raises
+        `ConnectionResetError`.
+        """
+        future = asyncio.get_running_loop().create_future()
+
+        def on_lost(reason: str) -> None:
+            if not future.done():
+                future.set_exception(ConnectionResetError(reason))
+
+        self.answered = lambda _, status, version: future.set_result((status, version))
+        self.lost = on_lost
+        self.transport.write(request)
+        return future
 
     def data_received(self, data: bytes) -> None:
         if self._rest:
@@ -61,7 +78,7 @@ class Poster(asyncio.Protocol):
         if len(data) < end + 4 + body:
             self._rest = data
             return
-        self.is_last = b"\r\nconnection: close" in head
+        self.is_usable = b"\r\nconnection: close" not in head
         location = _header(data, head, b"location").partition(b"/m/")[2]
         self.answered(self, data[9:12], unquote_to_bytes(location) or data[end + 4 :])
 

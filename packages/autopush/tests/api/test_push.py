@@ -116,40 +116,6 @@ async def test_of_several_errors_the_first_in_the_documented_order_is_reported(
     assert (await endpoint.ask("POST", path, headers, body)).status == 201
 
 
-@pytest.mark.parametrize(
-    ("version", "restricted", "authorization", "crypto_key", "outcome"),
-    [
-        # each row is right up to the step it is about, and wrong in all that follow
-        ("v2/", False, "Basic x", "garbage", (400, 110)),
-        ("v2/", False, None, "garbage", (400, 110)),
-        ("v2/", False, "Basic x", "p256ecdsa=*", (401, 109)),
-        ("v2/", False, None, None, (401, 109)),
-        ("v2/", False, "Bearer x", "p256ecdsa=*", (404, 102)),
-        ("v1/", True, "Bearer x", "p256ecdsa=*", (404, 102)),
-        ("", True, None, None, (404, 102)),
-        ("v3/", False, None, None, (404, 102)),
-        ("v2/", True, "Bearer x", "p256ecdsa=*", (401, 109)),
-        ("v1/", False, "Bearer x", "p256ecdsa=*", (410, 103)),
-    ],
-)
-async def test_the_checks_before_the_store_run_in_their_order(
-    endpoint: Endpoint,
-    version: str,
-    restricted: bool,
-    authorization: str | None,
-    crypto_key: str | None,
-    outcome: tuple[int, int],
-) -> None:
-    sent = {"authorization": authorization, "crypto-key": crypto_key}
-    headers = {name: value for name, value in sent.items() if value is not None}
-    path = endpoint.path(key=SENDER.point if restricted else None)
-    path = path.replace("/v2/" if restricted else "/v1/", f"/{version}")
-    garbage = f"/wpush/{version}gAAAAA"
-    assert refusal(await endpoint.ask("POST", garbage, headers)) == (404, 102)
-    assert endpoint.harness.engine.calls == []
-    assert refusal(await endpoint.ask("POST", path, headers)) == outcome
-
-
 async def test_a_known_sender_does_not_hide_what_else_is_wrong(endpoint: Endpoint) -> None:
     await endpoint.harness.known_user()
     headers = TTL | {"authorization": vapid(endpoint.harness)}

@@ -4,48 +4,14 @@ import asyncio
 
 import pytest
 
-from autopush.store.messages import row_of
 from autopush.telemetry import logs
 from keytables import Throttled, Unavailable
 from support import wire
-from support.connection_harness import CHANNEL, ENDPOINT, OTHER, UAID, Harness
+from support.connection_harness import CHANNEL, OTHER, UAID, Harness
 
 THROTTLED, UNAVAILABLE = Throttled("full"), Unavailable("gone")
 
 # ── delivery ────────────────────────────────────────────────────────────────────────────────────
-
-
-async def test_hello_register_deliver_ack(harness: Harness) -> None:
-    agent = await harness.hello(None)
-    (hello,) = agent.received()
-    assert hello == {
-        "messageType": "hello",
-        "uaid": agent.uaid,
-        "status": 200,
-        "use_webpush": True,
-        "broadcasts": {},
-        "env": "development",
-    }
-    agent.register()
-    await harness.run_until_idle()
-    registered = agent.reply()
-    assert registered.pop("pushEndpoint").startswith(f"{ENDPOINT}/wpush/v1/")
-    assert registered == {"messageType": "register", "channelID": CHANNEL, "status": 200}
-    assert agent.connection.is_subscribed(CHANNEL)
-    assert not agent.connection.is_subscribed(OTHER)
-
-    message = await harness.store_message(agent.uaid)
-    assert agent.connection.deliver(message, row_of(message))
-    (notification,) = agent.received()
-    assert notification == {
-        "messageType": "notification",
-        "channelID": CHANNEL,
-        "version": message.version,
-    }
-    agent.ack(notification)
-    await harness.run_until_idle()
-    assert harness.rows() == []
-    assert agent.received() == []
 
 
 async def test_several_messages_of_a_page_leave_in_one_write(harness: Harness) -> None:

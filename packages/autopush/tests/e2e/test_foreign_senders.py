@@ -77,22 +77,6 @@ async def test_what_the_library_encrypts_is_read(
     assert subscription.read(message) == "Grüße, 世界".encode()
 
 
-async def test_of_a_topic_only_the_last_message_waits(
-    running: Service, connect: Connect, program: list[str], trusted: Path
-) -> None:
-    key, agent = VapidKey(), await connect()
-    subscription = await Subscription.of(agent, key.public)
-    await agent.close()
-    for number in range(2):
-        text = f"{number}"
-        assert await send(program, trusted, subscription, key, text=text, topic="news") == "201"
-    assert await send(program, trusted, subscription, key, text="other") == "201"
-    agent = await connect(agent.uaid)
-    waited = [subscription.read(each) for each in await agent.receive(2, ack=True)]
-    assert sorted(waited) == [b"1", b"other"]
-    await agent.silence()
-
-
 async def test_another_key_is_refused_and_a_subscription_that_is_gone_is_reported(
     running: Service, connect: Connect, program: list[str], trusted: Path
 ) -> None:

@@ -6,11 +6,10 @@ import gc
 import socket
 import struct
 import sys
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import cast
 
-import aiohttp
 import pytest
 
 from autopush.net.frames import answer_handshake
@@ -849,30 +848,6 @@ async def test_a_closed_connection_leaves_no_cycle_behind() -> None:
 
 
 # --- a client library ---------------------------------------------------------------------------
-
-
-async def test_aiohttp_as_a_client() -> None:
-    async with serving(upgrading) as here, aiohttp.ClientSession() as session:
-        url = f"http://127.0.0.1:{here.port}/x"
-        async with session.post(url, data=b"b" * 900, params={"q": "1"}) as answer:
-            assert (answer.status, await answer.read()) == (200, b"POST /x q=1 900")
-        async with session.head(url) as answer:
-            assert (answer.status, await answer.read()) == (200, b"")
-
-        async def pieces() -> AsyncIterator[bytes]:
-            for _ in range(9):
-                yield b"c" * 100
-
-        async with session.put(url, data=pieces()) as answer:
-            assert await answer.read() == b"PUT /x  900"
-        async with session.post(url, data=b"d" * 900, expect100=True) as answer:
-            assert await answer.read() == b"POST /x  900"
-        async with session.post(url, data=b"e" * 2000, expect100=True) as answer:
-            assert answer.status == 413
-        answers = await asyncio.gather(*(session.get(url, params={"n": n}) for n in range(40)))
-        assert [await each.read() for each in answers] == [
-            f"GET /x n={n} 0".encode() for n in range(40)
-        ]
 
 
 async def test_the_shell_serves_on_a_unix_socket(tmp_path: Path) -> None:

@@ -1,12 +1,9 @@
 """The timer wheel: never early, at most a tick late, one timer of the loop, no leftovers."""
 
-import asyncio
 import gc
 import weakref
-from collections.abc import Callable
 
 import pytest
-import uvloop
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -330,27 +327,6 @@ def test_a_called_or_cancelled_timer_refers_to_nothing_of_its_owner(
 def test_a_tick_must_be_positive(clock: FakeLoop) -> None:
     with pytest.raises(ValueError, match="tick must be a positive number"):
         TimerWheel(clock.loop, 0)
-
-
-@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
-def test_on_a_real_loop_a_timer_is_called_in_time(
-    new_loop: Callable[[], asyncio.AbstractEventLoop],
-) -> None:
-    loop = new_loop()
-
-    async def wait() -> float:
-        wheel = TimerWheel(loop, 0.01)
-        done = loop.create_future()
-        begun = loop.time()
-        wheel.after(0.05, done.set_result, None)
-        await done
-        return loop.time() - begun
-
-    try:
-        took = loop.run_until_complete(wait())
-    finally:
-        loop.close()
-    assert 0.05 <= took < 5
 
 
 def test_close_between_two_time_slices_stops_the_rest(clock: FakeLoop, wheel: TimerWheel) -> None:

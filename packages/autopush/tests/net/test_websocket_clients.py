@@ -12,9 +12,8 @@ import picows
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
-from websockets.typing import Subprotocol
 
-from autopush.net.timers import MAX_STEPS, TimerWheel
+from autopush.net.timers import TimerWheel
 from autopush.net.tls import ServerTls
 from autopush.net.websocket import WebSocketProtocol
 from support import wire
@@ -84,41 +83,9 @@ async def echo_server(tls: ssl.SSLContext | None = None) -> AsyncIterator[Served
         yield served
 
 
-def of_size(size: int) -> str:
-    """A text of `size` bytes in UTF-8."""
-    text = ("aä🦊" * size).encode()[:size].decode("utf-8", "ignore")
-    return text + "x" * (size - len(text.encode()))
 
 
 # --- websockets ---------------------------------------------------------------------------------
-
-
-async def test_websockets_text_of_every_length_form() -> None:
-    async with echo_server() as served, connect(served.url, max_size=None) as client:
-        for size in SIZES:
-            message = of_size(size)
-            await client.send(message)
-            assert await client.recv() == message
-        messages = [f"{number}" * number for number in range(100)]
-        for message in messages:
-            await client.send(message)
-        assert [await client.recv() for _ in messages] == messages
-
-
-async def test_websockets_offers_compression_and_subprotocol() -> None:
-    async with (
-        echo_server() as served,
-        connect(
-            served.url,
-            compression="deflate",
-            subprotocols=[Subprotocol("chat"), Subprotocol("push-notification")],
-        ) as client,
-    ):
-        assert client.subprotocol == "push-notification"
-        assert client.response is not None
-        assert "Sec-WebSocket-Extensions" not in client.response.headers
-        await client.send("x" * 1000)
-        assert await client.recv() == "x" * 1000
 
 
 # --- picows -------------------------------------------------------------------------------------
@@ -226,39 +193,6 @@ async def test_an_exception_in_a_hook_loses_only_its_own_connection() -> None:
 
 
 # --- a flood ------------------------------------------------------------------------------------
-
-
-async def test_a_flood_does_not_block_the_loop() -> None:
-    """However much one socket has to be read, other callbacks have their turn in between."""
-    turn = most = in_turn = received = 0
-    loop = asyncio.get_running_loop()
-    done = loop.create_future()
-
-    class Counting(WebSocketProtocol):
-        __slots__ = ()
-
-        def text_received(self, payload: bytes) -> None:
-            nonlocal most, in_turn, received
-            in_turn += 1
-            most = max(most, in_turn)
-            received += 1
-            if payload == b"last":
-                done.set_result(None)
-
-    def tick() -> None:
-        nonlocal turn, in_turn
-        turn += 1
-        in_turn = 0
-        ticker[0] = loop.call_soon(tick)
-
-    async with serving(Counting) as port, bare(port) as sock:
-        ticker = [loop.call_soon(tick)]
-        await loop.sock_sendall(sock, wire.text(b"x") * 100_000 + wire.text(b"last"))
-        await asyncio.wait_for(done, 60)
-        ticker[0].cancel()
-    assert received == 100_001
-    assert most <= 3 * MAX_STEPS  # the end of one slice, a read, the beginning of the next
-    assert turn > 1000
 
 
 # --- TLS ----------------------------------------------------------------------------------------

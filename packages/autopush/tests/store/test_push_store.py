@@ -121,27 +121,6 @@ async def test_tables_are_created_with_their_capacities(clock: ManualClock) -> N
 # ── the month turns ─────────────────────────────────────────────────────────────────────────────
 
 
-async def test_two_years_of_minutes_start_every_month_once(clock: ManualClock) -> None:
-    engine = MemoryEngine(clock)
-    store = await open_store(engine, clock, at(2026, 11, 15))
-    turned, foreseen = [], []
-
-    async def note() -> None:
-        foreseen.append(known(store)[-1])
-
-    store.on_month_change(note)
-    while clock.now < at(2028, 11, 15):
-        clock.advance(DAY / 2)
-        await store.rotate()
-        month = datetime.fromtimestamp(clock.now, UTC).strftime("message_%Y_%m")
-        assert store.current.name == month
-        turned.append(month)
-    assert len(set(turned)) == 25
-    assert turned == sorted(turned)
-    assert foreseen == sorted(set(turned))[1:]
-    assert len(known(store)) == 3
-
-
 async def test_a_month_is_not_started_before_its_table_exists(clock: ManualClock) -> None:
     engine = MemoryEngine(clock)
     store = await open_store(engine, clock, at(2026, 11, 15))
