@@ -114,12 +114,12 @@ class ApnsServer(ProviderServer):
 
         self.run(release())
 
-    def go_away(self, *, handled: bool = True) -> None:
-        """Send GOAWAY on all connections; not `handled`: no stream on them was."""
+    def go_away(self) -> None:
+        """Send GOAWAY on all connections."""
 
         async def go_away() -> None:
             for connection in list(self.open):  # others come and go meanwhile
-                await connection.write(go_away_frame(2**31 - 1 if handled else 0))
+                await connection.write(go_away_frame(2**31 - 1))
 
         self.run(go_away())
 

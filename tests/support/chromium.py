@@ -100,11 +100,11 @@ class Page:
             raise ChromiumError(thrown.get("exception", {}).get("description", thrown["text"]))
         return answer["result"].get("value")
 
-    async def until(self, condition: str, *, seconds: float = 30) -> None:
+    async def until(self, condition: str) -> None:
         """Wait until a JavaScript expression is true, asking once a frame."""
         await self.evaluate(
             f"""new Promise((resolve, reject) => {{
-              const end = performance.now() + {seconds * 1000};
+              const end = performance.now() + {TIMEOUT * 1000};
               const ask = async () => {{
                 if (await ({condition})) resolve();
                 else if (performance.now() > end)

@@ -61,5 +61,5 @@ def condition_failed(
     return ServiceError(CONDITION_FAILED, "no", orjson.dumps(body), maybe_applied=maybe_applied)
 
 
-def service_error(code: str, message: str = "", *, maybe_applied: bool = False) -> ServiceError:
-    return ServiceError(code, message, b"{}", maybe_applied=maybe_applied)
+def service_error(code: str, message: str = "") -> ServiceError:
+    return ServiceError(code, message, b"{}")

@@ -14,13 +14,11 @@ event. Nothing leaves the machine.
 """
 
 import contextlib
-import hashlib
 import itertools
 import json
 import os
 import re
 import signal
-import ssl
 import subprocess
 import tempfile
 import threading
@@ -29,7 +27,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from support.certificates import LOOPBACK
 from support.firefox_page import ControlServer, PushEvent
 from support.marionette import Marionette
 from support.tools import need
@@ -332,18 +329,3 @@ class Firefox:
                 self._changed.notify_all()
         with self._changed:
             self._changed.notify_all()
-
-
-SHA256_OID = "OID.2.16.840.1.101.3.4.2.1"
-
-
-def trust_certificate(profile: Path, certificate: Path, *ports: int) -> None:
-    """Add exceptions for this certificate, on these ports of this machine, to a profile that is not
-    in use: what a user does who accepts the warning.
-    """
-    der = ssl.PEM_cert_to_DER_cert(certificate.read_text())
-    digest = hashlib.sha256(der).hexdigest().upper()
-    fingerprint = ":".join(digest[at : at + 2] for at in range(0, len(digest), 2))
-    with (profile / "cert_override.txt").open("a") as file:
-        for port in ports:
-            file.write(f"{LOOPBACK}:{port}:\t{SHA256_OID}\t{fingerprint}\t\n")

@@ -274,18 +274,15 @@ class Cluster:
 
     # ── what is stored ──────────────────────────────────────────────────────────────────────────
 
-    async def known_user(
-        self, table: str = OCTOBER, *, uaid: str = UAID, channels: bool = True
-    ) -> None:
+    async def known_user(self, table: str = OCTOBER) -> None:
         """Add a user that is not connected, with one channel in that table."""
         handle = await self._open(message_table(table))
-        if channels:
-            row: Item = {"uaid": uaid, "chidmessageid": " ", "chids": frozenset({CHANNEL})}
-            await handle.put(row)
+        row: Item = {"uaid": UAID, "chidmessageid": " ", "chids": frozenset({CHANNEL})}
+        await handle.put(row)
         router = await self._open(router_table("router"))
         await router.put(
             {
-                "uaid": uaid,
+                "uaid": UAID,
                 "router_type": "webpush",
                 "connected_at": 5,
                 "last_connect": 202610150003,
@@ -307,8 +304,8 @@ class Cluster:
         assert record is not None
         return record
 
-    async def channels(self, table: str, uaid: str = UAID) -> frozenset[str]:
-        item = await (await self._open(message_table(table))).get((uaid, " "))
+    async def channels(self, table: str) -> frozenset[str]:
+        item = await (await self._open(message_table(table))).get((UAID, " "))
         return cast(frozenset[str], item.get("chids", frozenset())) if item else frozenset()
 
     async def stored(self, table: str) -> list[str]:

@@ -269,17 +269,6 @@ class ReplicatedPostgres:
         self._replicate_to("")
         self._follow()
 
-    def stop_following(self) -> None:
-        """From now on commits are answered when they are on the primary alone."""
-        self._replicate_to("")
-        self.standby.execute("ALTER SYSTEM SET primary_conninfo = ''")
-        self.standby.execute("SELECT pg_reload_conf()")
-        deadline = time.monotonic() + START_TIMEOUT
-        while self.primary.execute("SELECT count(*) FROM pg_stat_replication") != "0":
-            if time.monotonic() > deadline:
-                raise RuntimeError(f"the standby still follows: {self.standby.log.read_text()}")
-            time.sleep(0.02)
-
     def _follow(self) -> None:
         self.standby.follow(self.primary)
         self.standby.start()

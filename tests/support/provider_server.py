@@ -61,11 +61,9 @@ class ProviderExchange:
         sent = {"content-type": "application/json; charset=UTF-8", **(headers or {})}
         await self.respond(status, json.dumps(document).encode(), sent)
 
-    async def respond_partly(
-        self, status: int, body: bytes, missing: int, headers: Mapping[str, str] | None = None
-    ) -> None:
+    async def respond_partly(self, status: int, body: bytes, missing: int) -> None:
         """Announce `missing` bytes more than are sent, and leave the response open."""
-        sent = {"content-length": str(len(body) + missing), **(headers or {})}
+        sent = {"content-length": str(len(body) + missing)}
         await self.connection.send(self.stream, status, sent, body, is_end=False)
 
     async def raw(self, data: bytes) -> None:

@@ -31,8 +31,8 @@ class RawClient:
     def drop_connection(self) -> None:
         self.writer.transport.abort()
 
-    async def answer(self, *, head: bool = False) -> Answer:
-        """The next HTTP answer; `head`: it answers a HEAD, so no body follows."""
+    async def answer(self) -> Answer:
+        """The next HTTP answer."""
         async with asyncio.timeout(TIMEOUT):
             raw = await self.reader.readuntil(b"\r\n\r\n")
             status_line, *lines = raw.decode("latin-1").rstrip("\r\n").split("\r\n")
@@ -45,7 +45,7 @@ class RawClient:
                 assert key == "connection" or key not in headers, raw
                 headers[key] = f"{headers[key]}, {value}" if key in headers else value
             status = int(status_line.split(" ", 2)[1])
-            length = 0 if head or status < 200 else int(headers.get("content-length", "0"))
+            length = 0 if status < 200 else int(headers.get("content-length", "0"))
             return Answer(status, headers, await self.reader.readexactly(length))
 
     async def end(self) -> bytes:

@@ -60,14 +60,8 @@ class ScriptedProvider(ProviderServer):
         """The next answers to requests about that one."""
         self._scripts[whom] += answers
 
-    def requests(self, whom: str, *, at_least: int = 0) -> list[Asked]:
-        """The requests about that one, as soon as there are so many."""
-
-        async def wait() -> None:
-            async with self._changed:
-                await self._changed.wait_for(lambda: len(self._asked[whom]) >= at_least)
-
-        self.run(wait())
+    def requests(self, whom: str) -> list[Asked]:
+        """The requests about that one."""
         return [*self._asked[whom]]
 
     def message(self, whom: str) -> dict[str, Any]:

@@ -245,13 +245,11 @@ async def service(
 
 
 @contextmanager
-def running_service(
-    data: Path, *options: str, command: str = "serve", **variables: str
-) -> Iterator[Service]:
+def running_service(data: Path, *options: str, **variables: str) -> Iterator[Service]:
     """Run a service for a fixture without event loop; at the end it must stop cleanly and must
     not have logged an error.
     """
-    running = Service(data, options, variables, command=command)
+    running = Service(data, options, variables)
     try:
         running.launch()
         yield running

@@ -41,12 +41,8 @@ class UserAgent:
         url: str,
         user_agent: str | None = USER_AGENT,
         tls: ssl.SSLContext | None = None,
-        *,
-        forwarded_for: str = "",
     ) -> Self:
-        """`user_agent`: the header of that name; `tls`: whom to trust, for a wss URL;
-        `forwarded_for`: the client's address, as a proxy says it.
-        """
+        """`user_agent`: the header of that name; `tls`: whom to trust, for a wss URL."""
         socket = await connect(
             url,
             subprotocols=[Subprotocol("push-notification")],
@@ -54,7 +50,6 @@ class UserAgent:
             ping_interval=None,
             proxy=None,
             ssl=tls,
-            additional_headers={"X-Forwarded-For": forwarded_for} if forwarded_for else None,
         )
         return cls(socket)
 

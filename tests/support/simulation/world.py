@@ -316,7 +316,9 @@ class World:
     record_check_interval = 0.0
     """Seconds; 0 without checks, which would make up for what other parts do wrong."""
 
-    def __init__(self, seed: int, *, workers: int = 2, users: int = 3, store_first: bool = True):
+    USERS = 3
+
+    def __init__(self, seed: int, *, workers: int = 2, store_first: bool = True):
         self.rng = random.Random(seed)
         self.loop = VirtualLoop()
         self.store_first = store_first
@@ -336,7 +338,7 @@ class World:
         """Those that run, the newest last."""
         self.survivors: list[Worker] = []
         """The workers that run at the end."""
-        self.users = [User(self, name) for name in range(users)]
+        self.users = [User(self, name) for name in range(self.USERS)]
         self.asked: list[tuple[Worker, float, asyncio.Task[Response]]] = []
         """The requests of senders, with the worker that each has reached, and when."""
         self._upgrades: list[asyncio.Task[None]] = []
@@ -625,8 +627,10 @@ class ClusterWorld(World):
 
     record_check_interval = 20.0
 
-    def __init__(self, seed: int, *, nodes: int, store_first: bool, users: int = 4):
-        super().__init__(seed, workers=1, users=users, store_first=store_first)
+    USERS = 4
+
+    def __init__(self, seed: int, *, nodes: int, store_first: bool):
+        super().__init__(seed, workers=1, store_first=store_first)
         self.is_embedded = False
         self.network = Network(self)
         self._hosts = [f"node{number}0" for number in range(nodes)]

@@ -5,7 +5,7 @@ import contextlib
 import os
 import socket
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import picows
@@ -13,12 +13,49 @@ import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
+from autopush.net.frames import answer_handshake
+from autopush.net.http_messages import Answer, Request, Response, Upgrade
 from autopush.net.timers import TimerWheel
 from autopush.net.tls import ServerTls
 from autopush.net.websocket import WebSocketProtocol
 from support import wire
 from support.certificates import self_signed
-from support.websocket_server import serving
+from support.http_shell import make_server
+
+
+@contextlib.asynccontextmanager
+async def serving(
+    factory: Callable[[TimerWheel], WebSocketProtocol], *, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[int]:
+    """Serve on a free port of the loopback; the port. Connections left over are aborted."""
+    loop = asyncio.get_running_loop()
+    wheel = TimerWheel(loop, 0.05)
+    made: list[WebSocketProtocol] = []
+
+    def handle(request: Request) -> Answer:
+        version = "1.0" if request.http10 else "1.1"
+        answer = answer_handshake(
+            request.method, version, request.headers, subprotocols=("push-notification",)
+        )
+
+        def make(_: str) -> WebSocketProtocol:
+            made.append(factory(wheel))
+            return made[-1]
+
+        return Upgrade(answer.headers, make) if answer.accepted else Response(answer.status)
+
+    server = make_server(handle, wheel, [])
+    listener = await loop.create_server(server.protocol, "127.0.0.1", 0, ssl=tls)
+    try:
+        yield listener.sockets[0].getsockname()[1]
+    finally:
+        listener.close()
+        for protocol in made:
+            protocol.abort()
+        await server.shutdown(0.5)
+        await listener.wait_closed()
+        wheel.close()
+
 
 SIZES = [0, 1, 125, 126, 200, 640, 4096, 65_535, 65_536]
 TIMEOUT = 10  # seconds after which something that should happen did not
@@ -81,8 +118,6 @@ async def echo_server(tls: ssl.SSLContext | None = None) -> AsyncIterator[Served
     served = Served()
     async with serving(served.make, tls=tls) as served.port:
         yield served
-
-
 
 
 # --- websockets ---------------------------------------------------------------------------------
