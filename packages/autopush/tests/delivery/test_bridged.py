@@ -15,10 +15,6 @@ from support.connection_harness import UAID, Harness
 from support.scripted_router import Outcome, ScriptedRouter
 
 
-def outage() -> RouterError:
-    return RouterError(Errno.BRIDGE_UNREACHABLE, "unreachable", is_outage=True)
-
-
 class Setup:
     """A user behind one of two bridges."""
 
