@@ -6,10 +6,8 @@ from pathlib import Path
 import pytest
 
 from support.application_server import ApplicationServer
-from support.cluster import ServiceCluster, cluster, new_store, running_cluster
-from support.raw_client import get
+from support.cluster import ServiceCluster, new_store, running_cluster
 from support.service import new_subscriber, service
-from support.sockets import unused_port
 from support.user_agent import UserAgent
 
 
@@ -80,23 +78,6 @@ async def test_daemons_work_beside_a_whole_service_on_its_folder(
                     (got,) = await agent.receive(1, ack=True)
                     assert got["version"] == answer.message_id
             assert whole.errors + node.errors + other.errors == []
-
-
-@pytest.mark.slow
-async def test_workers_of_a_connection_node_have_an_internal_port_each(
-    tmp_path: Path, agents: list[UserAgent], sender: ApplicationServer
-) -> None:
-    port = unused_port()
-    variables = {"AUTOPUSH_WORKER_ROUTER_PORT": str(port)}
-    nodes = cluster(tmp_path, "", "--workers", "2", connections=1, endpoints=1, **variables)
-    async with nodes as running:
-        (node,) = running.connections
-        assert (await get(port, "/status")).status == 200
-        assert len(node.workers) == len(running.endpoints[0].workers) == 2
-        for _ in range(12):  # the kernel deals them out: some to each
-            agent, endpoint = await new_subscriber(node, agents)
-            answer = await sender.push(endpoint, b"x")
-            assert (await agent.notification())["version"] == answer.message_id
 
 
 # ── what each of them serves ─────────────────────────────────────────────────────────────────────
