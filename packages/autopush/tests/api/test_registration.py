@@ -506,18 +506,6 @@ async def test_the_url_of_another_router_type_is_400_108_and_changes_nothing(
     assert await harness.record(client.uaid) == before
 
 
-@cases("router_type", ["gcm", "simplepush", "STUB", "none", "../stub"])
-@cases(("method", "tail"), [("POST", None), *CALLS])
-async def test_a_type_without_a_router_is_400_108(
-    client: Client, harness: Harness, router_type: str, method: str, tail: str | None
-) -> None:
-    path = f"/v1/{router_type.replace('/', '%5C')}/app/registration"
-    if tail is not None:
-        path += f"/{UAID}{tail}"
-    assert refusal(await client.ask(method, path, {"token": TOKEN})) == (400, 108)
-    assert harness.users() == []
-
-
 async def test_a_record_of_a_type_without_a_router_here_stays(
     client: Client, harness: Harness, stub: StubRouter
 ) -> None:
@@ -547,40 +535,43 @@ BAD_BODIES = [
 ]
 
 
-@cases("body", BAD_BODIES)
-@cases("call", [None, ("PUT", ""), ("POST", ""), ("POST", "/subscription")])
-async def test_a_body_that_is_no_json_object_is_400_108(
-    client: Client, harness: Harness, call: tuple[str, str] | None, body: bytes
+FIRST, UPDATES, SUBSCRIBE = ("POST", None), [("PUT", ""), ("POST", "")], ("POST", "/subscription")
+REFUSED = [
+    *(([FIRST, *UPDATES, SUBSCRIBE], body, (400, 108)) for body in BAD_BODIES),
+    *(
+        ([FIRST, *UPDATES], {"token": NEW_TOKEN, "aps": aps}, (400, 108))
+        for aps in (
+            json.loads('{"a":' * 40 + "1" + "}" * 40),
+            json.loads("[" * 300 + "]" * 300),
+            {"": 1},
+            1e200,
+        )
+    ),
+    ([FIRST, *UPDATES], {"token": "t" * MAX_BODY}, (413, 104)),
+    *(
+        ([FIRST, *UPDATES], {"token": token}, (400, 108))
+        for token in ("", "short", "has a space", 12345678, ["12345678"], {"a": 1})
+    ),
+    *(([FIRST], body, (401, 109)) for body in ({}, {"token": None})),
+    *((UPDATES, body, (400, 108)) for body in ({}, {"token": None}, {"unrelated": "member"})),
+]
+
+
+@cases(("calls", "body", "outcome"), REFUSED)
+async def test_a_body_that_is_refused_changes_nothing(
+    client: Client,
+    harness: Harness,
+    calls: list[tuple[str, str | None]],
+    body: object,
+    outcome: tuple[int, int],
 ) -> None:
     await client.register()
     users = harness.users()
-    method, path = ("POST", REGISTRATION) if call is None else (call[0], client.path + call[1])
-    assert refusal(await client.ask(method, path, body)) == (400, 108)
+    for method, tail in calls:
+        path = REGISTRATION if tail is None else client.path + tail
+        assert refusal(await client.ask(method, path, body)) == outcome
     assert harness.users() == users
-
-
-@pytest.mark.parametrize(
-    "aps",
-    [json.loads('{"a":' * 40 + "1" + "}" * 40), json.loads("[" * 300 + "]" * 300), {"": 1}, 1e200],
-)
-@pytest.mark.parametrize("method", ["POST", "PUT"])
-async def test_values_that_no_table_can_hold_are_400_108(
-    client: Client, harness: Harness, method: str, aps: object
-) -> None:
-    await client.register()
-    path = REGISTRATION if method == "POST" else client.path
-    body = {"token": NEW_TOKEN, "aps": aps}
-    assert refusal(await client.ask(method, path, body)) == (400, 108)
-    assert harness.users() == [client.uaid]
     assert (await harness.record(client.uaid)).router_data == {"token": TOKEN, "app_id": "app"}
-
-
-@pytest.mark.parametrize("method", ["POST", "PUT"])
-async def test_a_body_above_the_limit_is_413_104(client: Client, method: str) -> None:
-    await client.register()
-    path = REGISTRATION if method == "POST" else client.path
-    body = {"token": "t" * MAX_BODY}
-    assert refusal(await client.ask(method, path, body)) == (413, 104)
 
 
 async def test_updates_cannot_add_up_to_more_than_the_limit(client: Client) -> None:
@@ -588,35 +579,6 @@ async def test_updates_cannot_add_up_to_more_than_the_limit(client: Client) -> N
     for number, status in enumerate([200, 200, 413, 413]):
         body = {"token": TOKEN, f"member {number}": "x" * 6000}
         assert (await client.ask("PUT", client.path, body)).status == status
-
-
-@pytest.mark.parametrize(
-    "token", [None, "", "short", "has a space", 12345678, ["12345678"], {"a": 1}]
-)
-async def test_a_first_registration_without_a_token_is_401_and_with_a_malformed_one_400(
-    client: Client, harness: Harness, token: object
-) -> None:
-    expected = (401, 109) if token is None else (400, 108)
-    assert refusal(await client.ask("POST", REGISTRATION, {"token": token})) == expected
-    assert refusal(await client.ask("POST", REGISTRATION, {})) == (401, 109)
-    assert harness.users() == []
-
-
-@cases(
-    "members",
-    [
-        {},
-        {"unrelated": "member"},
-        *({"token": token} for token in (None, "", "short", "has a space", 12345678, ["12345678"])),
-    ],
-)
-@cases("method", ["PUT", "POST"])
-async def test_an_update_without_a_valid_token_is_400_and_changes_nothing(
-    client: Client, harness: Harness, method: str, members: dict[str, object]
-) -> None:
-    await client.register()
-    assert refusal(await client.ask(method, client.path, members)) == (400, 108)
-    assert (await harness.record(client.uaid)).router_data == {"token": TOKEN, "app_id": "app"}
 
 
 @pytest.mark.parametrize(
@@ -643,39 +605,41 @@ async def test_a_channel_id_or_key_in_a_body_that_is_none_is_400_108(
     assert await client.channels() == [CHANNEL]
 
 
-@cases("uaid", ["x", UAID[:-1], UAID + "0", UAID.replace("0", "g"), "%00", "é"])
-@cases(("method", "tail"), CALLS)
-async def test_a_uaid_in_the_path_that_is_no_uuid_is_410_103(
-    client: Client, method: str, tail: str, uaid: str
-) -> None:
-    response = await client.ask(method, f"{REGISTRATION}/{uaid}{tail}")
-    assert refusal(response) == (410, 103)
+NO_PATHS = [
+    *(
+        (method, f"{REGISTRATION}/{uaid}{tail}", (410, 103))
+        for uaid in ("x", UAID[:-1], UAID + "0", UAID.replace("0", "g"), "%00", "é")
+        for method, tail in CALLS
+    ),
+    *(
+        ("DELETE", f"{{own}}/subscription/{channel}", (404, 102))
+        for channel in ("x", OTHER[:-1], OTHER + "0", OTHER.replace("9", "g"), "é")
+    ),
+    ("POST", "/v1//app/registration", (404, 102)),
+    ("POST", "/v1/stub//registration", (404, 102)),
+    ("POST", "/v1/stub/registration", (404, 102)),
+    ("POST", "/v1/stub/app/registrations", (404, 102)),
+    ("POST", f"/v1/stub/app/registration//{UAID}", (404, 102)),
+    ("POST", f"/v1/stub/app/registration/{UAID}/subscriptions", (404, 102)),
+    ("DELETE", f"/v1/stub/app/registration/{UAID}/subscription//", (404, 102)),
+    ("DELETE", f"/v1/stub/app/registration/{UAID}/subscription/{CHANNEL}/more", (404, 102)),
+    *(
+        (method, f"/v1/{router_type}/app/registration{tail}", (400, 108))
+        for router_type in ("gcm", "simplepush", "STUB", "none", "..%5Cstub")
+        for method, tail in [("POST", ""), *((method, f"/{UAID}{tail}") for method, tail in CALLS)]
+    ),
+]
 
 
-@pytest.mark.parametrize("channel", ["x", OTHER[:-1], OTHER + "0", OTHER.replace("9", "g"), "é"])
-async def test_a_channel_id_in_the_path_that_is_no_uuid_is_404_102(
-    client: Client, channel: str
+@cases(("method", "path", "outcome"), NO_PATHS)
+async def test_a_path_of_another_form_or_of_a_type_without_a_router_names_nothing(
+    client: Client, harness: Harness, method: str, path: str, outcome: tuple[int, int]
 ) -> None:
     await client.register()
-    response = await client.ask("DELETE", f"{client.path}/subscription/{channel}")
-    assert refusal(response) == (404, 102)
-
-
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [
-        ("POST", "/v1//app/registration"),
-        ("POST", "/v1/stub//registration"),
-        ("POST", "/v1/stub/registration"),
-        ("POST", "/v1/stub/app/registrations"),
-        ("POST", f"/v1/stub/app/registration//{UAID}"),
-        ("POST", f"/v1/stub/app/registration/{UAID}/subscriptions"),
-        ("DELETE", f"/v1/stub/app/registration/{UAID}/subscription//"),
-        ("DELETE", f"/v1/stub/app/registration/{UAID}/subscription/{CHANNEL}/more"),
-    ],
-)
-async def test_a_path_of_another_form_is_404_102(client: Client, method: str, path: str) -> None:
-    assert refusal(await client.ask(method, path, {"token": TOKEN})) == (404, 102)
+    users = harness.users()
+    response = await client.ask(method, path.format(own=client.path), {"token": TOKEN})
+    assert refusal(response) == outcome
+    assert harness.users() == users
 
 
 @pytest.mark.parametrize(

@@ -94,15 +94,6 @@ async def test_the_topic_is_the_consolidation_key(
     }
 
 
-async def test_a_message_that_is_too_long_after_base64_is_413_104(
-    amazon: ScriptedProvider, device: BridgedDevice, token: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(adm, "MAX_DATA", 1000)
-    await device.register(PROFILE, token)
-    assert (await device.result(b"x" * 800))[:2] == (413, 104)
-    assert amazon.requests(token) == []
-
-
 async def test_a_record_without_a_profile_fails_for_good(device: BridgedDevice) -> None:
     await device.store({"token": TOKEN})
     assert await device.result() == (410, 105, "Critical Failure: Missing profile")

@@ -18,19 +18,6 @@ THROTTLED, UNAVAILABLE = Throttled("full"), Unavailable("gone")
 # ── UAIDs and records ───────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("uaid", [None, "", "nonsense", UAID.upper(), CHANNEL, 7, {}, ["x"]])
-async def test_a_uaid_of_the_wrong_form_is_replaced_without_a_call_to_the_store(
-    harness: Harness, uaid: object
-) -> None:
-    agent = harness.connect()
-    agent.send_json(messageType="hello", use_webpush=True, uaid=uaid)
-    await harness.run_until_idle()
-    hello = agent.reply()
-    assert hello["uaid"] not in (uaid, UAID)
-    assert len(hello["uaid"]) == 32
-    assert harness.engine.calls == []
-
-
 async def test_an_unknown_uaid_is_never_adopted(harness: Harness) -> None:
     agent = await harness.identified(UAID)
     assert agent.uaid != UAID
@@ -59,30 +46,6 @@ async def test_the_channels_of_a_known_user_are_read_with_its_stored_messages(
     agent = await harness.identified(UAID)
     assert agent.connection.is_subscribed(CHANNEL)
     assert not agent.connection.is_subscribed(OTHER)
-
-
-@pytest.mark.parametrize(
-    "attributes",
-    [
-        {"current_month": "message_2011_01"},
-        {"current_month": None},
-        {"router_type": "simplepush"},
-        {"router_type": None},
-        {"connected_at": None},
-    ],
-    ids=lambda attributes: " ".join(f"{name}={value}" for name, value in attributes.items()),
-)
-async def test_an_unusable_record_is_dropped_and_the_user_gets_a_new_uaid(
-    harness: Harness, attributes: dict[str, str | int | None]
-) -> None:
-    await harness.known_user()
-    harness.change_record(**attributes)
-    agent = await harness.identified(UAID)
-    assert agent.uaid != UAID
-    assert harness.users() == []
-    agent.register()
-    await harness.run_until_idle()
-    assert harness.users() == [agent.uaid]
 
 
 @pytest.mark.parametrize("version", [None, 0])

@@ -132,9 +132,6 @@ async def test_if_the_user_cannot_have_changed_tables_the_message_counts_as_stor
     assert await cluster.stored(NOVEMBER) == [message.version]
 
 
-# ── pushed to a node ────────────────────────────────────────────────────────────────────────────
-
-
 # ── dropped tables ──────────────────────────────────────────────────────────────────────────────
 
 

@@ -237,6 +237,7 @@ async def test_a_user_that_is_reset(harness: Harness, log: LogFile) -> None:
     await harness.hello()
     assert await ended(harness, log) == ("user reset", 1000)
     assert session_line(log)["uaid_reset"] is True
+    assert dropped(harness, log, DropReason.OLD_RECORD_VERSION) is None
 
 
 # ── users that are dropped ──────────────────────────────────────────────────────────────────────
@@ -258,22 +259,29 @@ def dropped(harness: Harness, log: LogFile, reason: DropReason) -> object:
     [
         ({"connected_at": None}, {}, DropReason.INCOMPLETE_RECORD, 104),
         ({"current_month": None}, {}, DropReason.NO_MESSAGE_TABLE, 105),
+        ({"current_month": "message_2011_01"}, {}, DropReason.NO_MESSAGE_TABLE, 105),
+        ({"router_type": None}, {}, DropReason.INCOMPLETE_RECORD, 104),
+        ({"router_type": "simplepush"}, {}, DropReason.ROUTER_TYPE_CHANGED, 102),
         ({}, {"use_webpush": False}, DropReason.ROUTER_TYPE_CHANGED, 102),
-        ({"record_version": None}, {}, DropReason.OLD_RECORD_VERSION, None),
     ],
 )
-async def test_a_user_that_is_dropped_at_its_hello(
+async def test_a_user_of_an_unusable_record_is_dropped_and_gets_a_new_uaid(
     harness: Harness,
     log: LogFile,
-    changed: dict[str, None],
+    changed: dict[str, str | None],
     hello: dict[str, object],
     reason: DropReason,
-    code: int | None,
+    code: int,
 ) -> None:
     await harness.known_user()
     harness.change_record(**changed)
-    await harness.hello(UAID, **hello)
+    agent = await harness.identified(UAID, **hello)
     assert dropped(harness, log, reason) == code
+    assert agent.uaid != UAID
+    assert harness.users() == []
+    agent.register()
+    await harness.run_until_idle()
+    assert harness.users() == [agent.uaid]
 
 
 async def test_too_many_messages(log: LogFile) -> None:

@@ -3,14 +3,12 @@
 import asyncio
 import json
 import secrets
-import signal
 import ssl
-import subprocess
 import sysconfig
-import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from hashlib import sha256
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,11 +23,9 @@ from support.certificates import private_pem, self_signed
 from support.cluster import CREDENTIALS
 from support.dynamo_servers import ministack
 from support.megaphone_server import megaphone_server
-from support.service import clean_environment
+from support.service import Service
 from support.sockets import unused_port
 from support.user_agent import UserAgent
-
-START_TIMEOUT = 60
 
 
 class Ports(NamedTuple):
@@ -199,64 +195,31 @@ async def deployment(tmp_path: Path) -> AsyncIterator[Deployment]:
         yield Deployment(tmp_path, ports, certificate)
 
 
-class Daemon:
-    """A running program of the original's name, without any flag. Of AWS and Datadog it finds what
-    is on this machine, and it trusts the certificate of the deployment.
-    """
-
-    def __init__(self, program: str, deployment: Deployment) -> None:
-        variables = {
-            **CREDENTIALS,
-            "AWS_DEFAULT_REGION": "us-east-1",
-            "AUTOPUSH_DATADOG_URL": "http://127.0.0.1:1",
-            "AWS_ENDPOINT_URL_FIREHOSE": "http://127.0.0.1:1",
-            "HOME": str(deployment.folder),
-            "SSL_CERT_FILE": str(deployment.certificate),
-        }
-        self._process = subprocess.Popen(
-            [Path(sysconfig.get_path("scripts"), program)],
-            cwd=deployment.folder,
-            env=clean_environment(**variables),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        self.output: list[str] = []
-        self._ready = threading.Event()
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        with self._process.stdout as lines:
-            for line in lines:
-                self.output.append(line)
-                if " ready: " in line:
-                    self._ready.set()
-        self._ready.set()
-
-    def wait(self) -> None:
-        """Until it is ready."""
-        self._ready.wait(START_TIMEOUT)
-        assert any(" ready: " in line for line in self.output), "".join(self.output)
-
-    def end(self) -> int:
-        if self._process.poll() is None:
-            self._process.send_signal(signal.SIGTERM)
-        code = self._process.wait(START_TIMEOUT)
-        self._reader.join()
-        return code
-
-
 @asynccontextmanager
-async def daemons(deployment: Deployment) -> AsyncIterator[dict[str, Daemon]]:
-    running = {program: Daemon(program, deployment) for program in ("autopush", "autoendpoint")}
+async def daemons(deployment: Deployment) -> AsyncIterator[tuple[Service, Service]]:
+    """The programs, by the original's names and without any flag. Of AWS and Datadog they find what
+    is on this machine, and they trust the certificate of the deployment.
+    """
+    variables = {
+        **CREDENTIALS,
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AUTOPUSH_DATADOG_URL": "http://127.0.0.1:1",
+        "AWS_ENDPOINT_URL_FIREHOSE": "http://127.0.0.1:1",
+        "HOME": str(deployment.folder),
+        "SSL_CERT_FILE": str(deployment.certificate),
+    }
+    scripts = Path(sysconfig.get_path("scripts"))
+
+    def daemon(program: str, command: str) -> Service:
+        words = ["env", "-C", str(deployment.folder), str(scripts / program)]
+        return Service(deployment.folder, (), variables, command=command, wrap=lambda _: words)
+
+    running = daemon("autopush", "connection"), daemon("autoendpoint", "endpoint")
     try:
-        for daemon in running.values():
-            await asyncio.to_thread(daemon.wait)
+        await asyncio.gather(*(each.start() for each in running))
         yield running
     finally:
-        codes = [await asyncio.to_thread(daemon.end) for daemon in running.values()]
+        codes = [await each.stop() for each in running]
     assert codes == [0, 0]
 
 
@@ -276,12 +239,11 @@ async def test_the_three_files_start_both_daemons_and_a_push_passes_between_them
         await agent.close()
         for port in (ports.first_memory, ports.second_memory):
             assert (await fetch(f"http://127.0.0.1:{port}/_memusage")).status == 200
-    for name in OBSOLETE:
-        for program, daemon in started.items():
-            assert any(f"{name} is obsolete" in line for line in daemon.output), (program, name)
-    for program, daemon in started.items():
-        assert any("Listening on every interface" in line for line in daemon.output), program
+    for name, daemon in product(OBSOLETE, started):
+        assert any(f"{name} is obsolete" in line for line in daemon.output), (name, daemon.command)
+    for daemon in started:
+        assert any("Listening on every interface" in line for line in daemon.output), daemon.command
         for secret in ("gcm-key", "fcm-server-key", "adm-secret", "of-a-test", "of-datadog"):
             assert secret not in "".join(daemon.output)
     routers = "adm, apns, fcm, gcm"
-    assert routers in "".join(started["autoendpoint"].output).replace("'", "")
+    assert routers in "".join(started[1].output).replace("'", "")

@@ -2,11 +2,7 @@
 
 import asyncio
 import json
-import signal
-import sys
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -40,35 +36,10 @@ sys.exit(main(sys.argv[1:]))
 """
 """A service whose commits do not end as long as a file exists."""
 
-LOCKING = """
-import fcntl, sys, threading
-file = open(sys.argv[1], "a")
-fcntl.flock(file, fcntl.LOCK_EX)
-print("locked", flush=True)
-threading.Event().wait()
-"""
-"""A process that has a lock."""
-
 
 def fields(running: Service, event: str) -> list[dict[str, Any]]:
     lines = [json.loads(line) for line in running.output if line.startswith("{")]
     return [line["Fields"] for line in lines if line["Fields"]["message"] == event]
-
-
-@asynccontextmanager
-async def locked(store: Path, ending: str = "-turn") -> AsyncIterator[int]:
-    """A lock of the store, by default the writers', is held by a stopped process; its id."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", LOCKING, f"{store}{ending}", stdout=asyncio.subprocess.PIPE
-    )
-    assert process.stdout is not None
-    assert await process.stdout.readline() == b"locked\n"
-    process.send_signal(signal.SIGSTOP)
-    try:
-        yield process.pid
-    finally:
-        process.kill()
-        await process.wait()
 
 
 async def health(running: Service) -> tuple[int, dict[str, Any]]:

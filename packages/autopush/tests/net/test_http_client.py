@@ -252,8 +252,6 @@ async def test_a_closed_client_fails_what_is_under_way_and_what_comes(
 
 # ── through a proxy ──────────────────────────────────────────────────────────────────────────────
 
-Proxy = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
-
 
 @asynccontextmanager
 async def proxy_of(heads: list[bytes], answer: bytes) -> AsyncIterator[int]:

@@ -236,6 +236,10 @@ def test_an_unusable_key_is_a_value_error_that_does_not_show_it(key: object) -> 
         ("https://push.example:8082//", "https://push.example:8082"),
         ("https://Push.Example/push/", "https://push.example/push"),
         ("http://[::1]:8082", "http://[::1]:8082"),
+        ("https://[0:0:0:0:0:0:0:1]:8443", "https://[::1]:8443"),
+        ("https://push.example.", "https://push.example"),
+        ("https://b\u00fccher.example/a", "https://xn--bcher-kva.example/a"),
+        ("http://127.1", "http://127.0.0.1"),
     ],
 )
 def test_the_endpoint_url_is_canonical(url: str, canonical: str) -> None:

@@ -58,15 +58,6 @@ async def test_keys_cannot_be_changed(messages: TableHandle, update: Update) -> 
         await messages.update(KEY, update)
 
 
-async def test_an_update_names_an_attribute_once() -> None:
-    with pytest.raises(SchemaError):
-        Update(set=("a",), remove=("a",))
-    with pytest.raises(SchemaError):
-        Update()
-    with pytest.raises(SchemaError):
-        Update(set=("",))
-
-
 async def test_an_item_cannot_grow_beyond_the_limit(messages: TableHandle) -> None:
     await messages.put({**BARE, "a": "x" * (MAX_ITEM_SIZE - 1000)})
     before = await messages.get(KEY)
