@@ -61,7 +61,7 @@ def test_an_update_creates_an_item_unless_it_only_removes(update: Update, create
 def test_an_update_names_at_least_one_attribute_and_each_once() -> None:
     for twice in ({"add_to": ("a",), "take_from": ("a",)}, {"set": ("a",), "remove": ("a",)}):
         with pytest.raises(SchemaError):
-            Update(**twice)  # type: ignore[arg-type]
+            Update(**twice)
     for none in ((), ("",)):
         with pytest.raises(SchemaError):
             Update(set=none)

@@ -73,18 +73,20 @@ def key_check(key: Key, limit: int) -> KeyCheck:
     return {Kind.STRING: text, Kind.NUMBER: number, Kind.BINARY: binary}[key.kind]
 
 
-def key_checks(table: Table) -> tuple[KeyCheck, ...]:
-    partition = key_check(table.partition, MAX_PARTITION_KEY)
-    if table.sort is None:
+def key_checks(keyed: Table | Index) -> tuple[KeyCheck, ...]:
+    partition = key_check(keyed.partition, MAX_PARTITION_KEY)
+    if keyed.sort is None:
         return (partition,)
-    return (partition, key_check(table.sort, MAX_SORT_KEY))
+    return (partition, key_check(keyed.sort, MAX_SORT_KEY))
 
 
-def index_checks(index: Index) -> tuple[KeyCheck, ...]:
-    partition = key_check(index.partition, MAX_PARTITION_KEY)
-    if index.sort is None:
-        return (partition,)
-    return (partition, key_check(index.sort, MAX_SORT_KEY))
+def position_checks(table: Table, index: Index | None = None) -> dict[str, KeyCheck]:
+    """Return the attributes of a cursor within a partition of the table or the index, in order."""
+    keyed = table if index is None else index
+    first = {} if keyed.sort is None else {keyed.sort.name: key_checks(keyed)[1]}
+    if index is None:
+        return first
+    return {**first, **dict(zip(table.key_names, key_checks(table), strict=True)), **first}
 
 
 def key_tuple_check(table: Table) -> Callable[[KeyTuple], KeyTuple]:

@@ -4,7 +4,7 @@ Rule: a declaration is checked when it is created, so that an engine never recei
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -15,6 +15,14 @@ from keytables.values import Item, KeyTuple, Scalar
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{3,255}")
 """Names of tables and indexes, as DynamoDB allows them."""
+
+
+def check_name(kind: str, name: str) -> None:
+    """Raise SchemaError unless a table or an index can have that name."""
+    if not _NAME.fullmatch(name):
+        raise SchemaError(
+            f"{kind} name {name!r}: expected 3 to 255 of letters, digits, '_', '-', '.'"
+        )
 
 
 class Kind(StrEnum):
@@ -52,10 +60,7 @@ class Index:
     keys_only: bool = False
 
     def __post_init__(self) -> None:
-        if not _NAME.fullmatch(self.name):
-            raise SchemaError(
-                f"index name {self.name!r}: expected 3 to 255 of letters, digits, '_', '-', '.'"
-            )
+        check_name("index", self.name)
         if self.sort is not None and self.sort.name == self.partition.name:
             raise SchemaError(f"index {self.name!r} uses {self.sort.name!r} twice")
 
@@ -76,10 +81,7 @@ class Table:
     expiry: str | None = None
 
     def __post_init__(self) -> None:
-        if not _NAME.fullmatch(self.name):
-            raise SchemaError(
-                f"table name {self.name!r}: expected 3 to 255 of letters, digits, '_', '-', '.'"
-            )
+        check_name("table", self.name)
         kinds: dict[str, Kind] = {}
         for key in self.key_attributes:
             if kinds.setdefault(key.name, key.kind) is not key.kind:
@@ -117,12 +119,8 @@ class Table:
 
     def is_same(self, other: "Table") -> bool:
         """Whether two declarations are equal apart from the order of their indexes."""
-        return (self.name, self.partition, self.sort, self.expiry, set(self.indexes)) == (
-            other.name,
-            other.partition,
-            other.sort,
-            other.expiry,
-            set(other.indexes),
+        return set(self.indexes) == set(other.indexes) and self == replace(
+            other, indexes=self.indexes
         )
 
     def check_stored(self, stored: "Table") -> None:

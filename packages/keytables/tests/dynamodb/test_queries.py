@@ -60,7 +60,7 @@ def test_a_key_is_found_exactly_if_it_is_in_the_range(sort: Range, place: str) -
         and (sort.lt is None or key < str(sort.lt).encode())
         and (sort.le is None or key <= str(sort.le).encode())
     )
-    found = key_range(sort, check)
+    found = key_range(sort, Key("place"), check)
     if found is None:
         assert not expected
     else:
@@ -69,12 +69,14 @@ def test_a_key_is_found_exactly_if_it_is_in_the_range(sort: Range, place: str) -
 
 
 def test_a_prefix_is_a_comparison() -> None:
-    assert key_range(Range(prefix="a"), check) == KeyRange("begins_with({0}, :a)", ("a",))
-    assert key_range(Range(prefix=""), check) == ALL_KEYS
+    assert key_range(Range(prefix="a"), Key("place"), check) == KeyRange(
+        "begins_with({0}, :a)", ("a",)
+    )
+    assert key_range(Range(prefix=""), Key("place"), check) == ALL_KEYS
 
 
 def test_a_range_of_one_key_is_a_between() -> None:
-    found = key_range(Range(ge="a", le="a"), check)
+    found = key_range(Range(ge="a", le="a"), Key("place"), check)
     assert found == KeyRange("{0} BETWEEN :a AND :b", ("a", "a"))
 
 

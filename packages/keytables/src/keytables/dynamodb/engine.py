@@ -6,7 +6,6 @@ to do that is enough.
 """
 
 import asyncio
-import re
 import time
 from collections.abc import Container
 from typing import Final, Self
@@ -36,15 +35,13 @@ from keytables.engine import Clock, Engine, OnFailure, TableHandle
 from keytables.errors import AccessRefused, SchemaError, TableNotFound, Throttled, Unavailable
 from keytables.failures import FailureReports
 from keytables.retries import Attempts
-from keytables.schema import Capacity, Table
+from keytables.schema import Capacity, Table, check_name
 
 MAX_WAITING_CALLS: Final = 10_000
 """Calls that may wait for a connection; further ones are Throttled."""
 
 TABLE_CALL_TIMEOUT: Final = 20.0
 """Seconds for a call that creates, describes or changes a table."""
-
-_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{3,255}")
 
 _NOT_FOUND: Final = "ResourceNotFoundException"
 _IN_USE: Final = "ResourceInUseException"
@@ -114,11 +111,7 @@ class DynamoEngine(Engine):
         return self._handle(table)
 
     async def ensure_table(self, table: Table, *, capacity: Capacity | None = None) -> TableHandle:
-        name = self._store.prefix + table.name
-        if not _NAME.fullmatch(name):
-            raise SchemaError(
-                f"table name {name!r}: expected 3 to 255 of letters, digits, '_', '-', '.'"
-            )
+        check_name("table", self._store.prefix + table.name)
         attempts = self._attempts()
         is_new = False
         found = await self._describe(table.name)

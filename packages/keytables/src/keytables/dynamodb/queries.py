@@ -11,19 +11,18 @@ from typing import Final, cast
 
 import msgspec
 
+from keytables.bounds import sort_bounds
 from keytables.checks import (
     KeyCheck,
-    check_bound,
     check_position,
-    check_range,
-    index_checks,
     key_checks,
+    position_checks,
 )
 from keytables.dynamodb.codec import AttributeMap, AttributeValue, decode_item, dumps
 from keytables.dynamodb.table_client import TableClient, encode_key_value, request_head
 from keytables.engine import Query
 from keytables.errors import SchemaError
-from keytables.schema import Cursor, Index, Page, Range, Table
+from keytables.schema import Cursor, Index, Key, Page, Range, Table
 from keytables.values import Item, Scalar
 
 MAX_REQUESTS: Final = 20
@@ -54,32 +53,28 @@ class KeyRange:
 ALL_KEYS: Final = KeyRange()
 
 
-def key_range(sort: Range, check: KeyCheck) -> KeyRange | None:
+def key_range(sort: Range | None, key: Key | None, check: KeyCheck) -> KeyRange | None:
     """Return the comparison of a range of keys that pass ``check``, ``None`` if it has no key.
 
-    Raises SchemaError for a bound of the wrong type.
+    Raises SchemaError.
     """
-    if sort.prefix is not None:
-        if not sort.prefix:
-            return ALL_KEYS
-        return KeyRange("begins_with({0}, :a)", (check(sort.prefix),))
-    low = sort.ge if sort.gt is None else sort.gt
-    low = None if low is None else check_bound(low, check)
-    high = sort.le if sort.lt is None else sort.lt
-    high = None if high is None else check_bound(high, check)
+    bounds = sort_bounds(sort, key, check)
+    if sort is not None and sort.prefix:
+        return KeyRange("begins_with({0}, :a)", (bounds.low,))
+    low, high = bounds.low, bounds.high
     # No key is empty, but every key comes after the empty text.
     if high in ("", b""):
         return None
-    if low is None or low in ("", b""):
-        if high is None:
-            return ALL_KEYS
-        return KeyRange("{0} < :a" if sort.lt is not None else "{0} <= :a", (high,))
-    if high is None:
-        return KeyRange("{0} > :a" if sort.gt is not None else "{0} >= :a", (low,))
-    if _is_less(high, low) or (low == high and (sort.gt is not None or sort.lt is not None)):
-        return None
-    excluded = (low,) * (sort.gt is not None) + (high,) * (sort.lt is not None)
-    return KeyRange("{0} BETWEEN :a AND :b", (low, high), excluded)
+    has_low = bounds.lower and low not in ("", b"")
+    if has_low and bounds.upper:
+        is_open = bounds.lower == ">" or bounds.upper == "<"
+        if _is_less(high, low) or (low == high and is_open):
+            return None
+        excluded = (low,) * (bounds.lower == ">") + (high,) * (bounds.upper == "<")
+        return KeyRange("{0} BETWEEN :a AND :b", (low, high), excluded)
+    if has_low:
+        return KeyRange(f"{{0}} {bounds.lower} :a", (low,))
+    return KeyRange(f"{{0}} {bounds.upper} :a", (high,)) if bounds.upper else ALL_KEYS
 
 
 def _is_less(left: Scalar, right: Scalar) -> bool:
@@ -109,18 +104,11 @@ class QueryPlan:
     def __init__(self, client: TableClient, index: Index | None = None) -> None:
         table = client.table
         keyed: Table | Index = table if index is None else index
-        checks = key_checks(table) if index is None else index_checks(index)
+        checks = key_checks(keyed)
         self._table, self._index = table, index
         self._partition, self._sort = keyed.partition, keyed.sort
         self.check_partition, self._checks = checks[0], checks
-        # A position within a partition: the sort key, in an index also the key of the table.
-        position: dict[str, KeyCheck] = {}
-        if self._sort is not None:
-            position[self._sort.name] = checks[1]
-        if index is not None:
-            own = dict(zip(table.key_names, key_checks(table), strict=True))
-            position = {**position, **own, **position}
-        self._position = position
+        self._position = position_checks(table, index)
         options: dict[str, object] = {"ConsistentRead": True}  # which indexes do not know
         if index is not None:
             options = {"IndexName": index.name}
@@ -132,7 +120,7 @@ class QueryPlan:
 
         Raises SchemaError for a bad range, or the cursor of another query.
         """
-        keys, after = self._key_range(query.sort), query.after
+        keys, after = key_range(query.sort, self._sort, self._checks[-1]), query.after
         start: dict[str, AttributeValue] | None = None
         if after is not None:
             if not self._position:
@@ -152,12 +140,6 @@ class QueryPlan:
             excluded=keys.excluded,
             lacks_expiry=(index is not None and index.keys_only and self._table.expiry is not None),
         )
-
-    def _key_range(self, sort: Range | None) -> KeyRange | None:
-        if sort is None:
-            return ALL_KEYS
-        check_range(sort, self._sort)
-        return key_range(sort, self._checks[-1])
 
     def _render(self, partition: Scalar, keys: KeyRange, *, descending: bool) -> bytes:
         head = self._heads.get((keys.text, descending))

@@ -16,7 +16,6 @@ from keytables.checks import (
     KeyCheck,
     check_limit,
     check_position,
-    index_checks,
     key_check,
     key_checks,
 )
@@ -164,7 +163,7 @@ class Pages:
             )
         }
         for index in table.indexes:
-            sort, checks = index.sort, index_checks(index)
+            sort, checks = index.sort, key_checks(index)
             self._orders[index.name] = _Order(
                 columns.of(index.partition),
                 None if sort is None else columns.of(sort),

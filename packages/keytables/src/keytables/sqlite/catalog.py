@@ -1,5 +1,6 @@
 """The catalog of a file: which tables it has, and how they are declared."""
 
+from collections.abc import Iterator
 from typing import NamedTuple, cast
 
 import apsw
@@ -29,6 +30,13 @@ class Entry(NamedTuple):
 def names(connection: apsw.Connection) -> list[str]:
     rows = connection.execute("SELECT name FROM catalog ORDER BY name")
     return [cast(str, name) for (name,) in rows]
+
+
+def entries(connection: apsw.Connection) -> Iterator[Entry]:
+    """Raises StoreDamaged: an entry cannot be read."""
+    for name in names(connection):
+        if (entry := find(connection, name)) is not None:
+            yield entry
 
 
 def find(connection: apsw.Connection, name: str) -> Entry | None:

@@ -130,23 +130,19 @@ def copy_rows(
         copies = [opened.enter_context(_Copy(target)) for target in targets]
         tables: dict[str, Table] = {}
         for source in sources:
-            for name in catalog.names(source):
-                entry = catalog.find(source, name)
-                assert entry is not None
-                if not tables.setdefault(name, entry.table).is_same(entry.table):
-                    raise Unavailable(f"table {name!r} is not declared alike in all parts")
+            for _, table in catalog.entries(source):
+                if not tables.setdefault(table.name, table).is_same(table):
+                    raise Unavailable(f"table {table.name!r} is not declared alike in all parts")
         for table in tables.values():
             for copy in copies:
                 copy.add_table(table)
         rows = 0
         for number, source in enumerate(sources):
-            for name in catalog.names(source):
-                entry = catalog.find(source, name)
-                assert entry is not None
+            for entry in catalog.entries(source):
                 cursor = source.execute(entry.statements.all_rows)
                 while some := list(islice(cursor, _STEP_ROWS)):
                     rows += len(some)
-                    _distribute(some, name, copies)
+                    _distribute(some, entry.table.name, copies)
                     on_progress(min(total, sum(copy.pages for copy in copies)), total)
             if number == len(sources) - 1:
                 on_progress(total, total)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from keytables.bounds import Operator, sort_bounds
-from keytables.checks import check_position, index_checks, key_checks
+from keytables.checks import check_position, key_checks, position_checks
 from keytables.engine import Query
 from keytables.errors import SchemaError
 from keytables.schema import Cursor, Index, Table
@@ -123,8 +123,9 @@ class Queries:
         table = statements.table
         self._sql = statements
         self._blob = "b" if table.expiry is None else "iif(x IS NULL OR x > ?, b, NULL)"
-        self._key_names, self._key_checks = table.key_names, key_checks(table)
-        self._index_checks = {index.name: index_checks(index) for index in table.indexes}
+        self._key_checks = key_checks(table)
+        self._index_checks = {index.name: key_checks(index) for index in table.indexes}
+        self._positions = {index.name: position_checks(table, index) for index in table.indexes}
         self._partition_sql: dict[tuple[Operator, Operator, bool], str] = {}
 
     def query(self, query: Query, *, use_index: bool = True) -> Selection:
@@ -151,13 +152,10 @@ class Queries:
         sql, checks = self._sql, self._index_checks[index.name]
         checked, descending = checks[0](query.partition), query.descending
         bounds = sort_bounds(query.sort, index.sort, checks[-1])
-        order, names = sql.index_order(index), self.index_names(index)
+        order = sql.index_order(index)
         position: KeyTuple = ()
         if query.after is not None:
-            check_of = dict(zip(self._key_names, self._key_checks, strict=True))
-            if index.sort is not None:
-                check_of[index.sort.name] = checks[1]
-            position = check_position(query.after, tuple(check_of[name] for name in names))
+            position = check_position(query.after, tuple(self._positions[index.name].values()))
             bounds = bounds.without_start(descending=descending)
         columns, marks = ", ".join(order), ", ".join("?" * len(order))
         direction = " DESC" if descending else ""
@@ -173,8 +171,7 @@ class Queries:
 
     def index_names(self, index: Index) -> tuple[str, ...]:
         """Return the attributes by which an index sorts the items of a partition."""
-        first = () if index.sort is None else (index.sort.name,)
-        return tuple(dict.fromkeys((*first, *self._key_names)))
+        return tuple(self._positions[index.name])
 
     def scan(self, after: Cursor | None) -> Selection:
         columns, marks = ", ".join(self._sql.keys), ", ".join("?" * len(self._sql.keys))
