@@ -40,6 +40,18 @@ async def unidentified(harness: Harness) -> UserAgent:
     return agent
 
 
+@pytest.mark.parametrize("uaid", [UNKNOWN, "nonsense", "%00", "f" * 31, "g" * 32])
+async def test_an_absent_user_agent_is_404_to_messages_and_checks_and_has_no_connection_to_end(
+    harness: Harness, uaid: str
+) -> None:
+    await harness.subscribed()
+    absent = (404, "Client not connected.")
+    body = harness.message().to_node()
+    assert status_and_text(await call(harness, "PUT", f"/push/{uaid}", body)) == absent
+    assert status_and_text(await call(harness, "PUT", f"/notif/{uaid}")) == absent
+    assert status_and_text(await call(harness, "DELETE", f"/notif/{uaid}/5")) == (200, "")
+
+
 # ── PUT /push ───────────────────────────────────────────────────────────────────────────────────
 
 
@@ -69,14 +81,6 @@ async def test_a_uaid_may_be_spelled_in_any_way(harness: Harness, spelling: obje
     response = await push(harness, message, uaid=spelling(agent.uaid))
     assert response.status == 200
     assert agent.versions() == [message.version]
-
-
-@pytest.mark.parametrize("uaid", [UNKNOWN, "nonsense", "%00", "f" * 31, "g" * 32])
-async def test_a_push_to_an_absent_user_agent_is_404(harness: Harness, uaid: str) -> None:
-    await harness.subscribed()
-    message = harness.message()
-    response = await call(harness, "PUT", f"/push/{uaid}", message.to_node())
-    assert status_and_text(response) == (404, "Client not connected.")
 
 
 @pytest.mark.parametrize(
@@ -286,12 +290,6 @@ async def test_a_check_before_the_hello_reply_is_202(harness: Harness) -> None:
     assert status_and_text(response) == (202, "Flagged for Notification check")
 
 
-@pytest.mark.parametrize("uaid", [UNKNOWN, "nonsense"])
-async def test_a_check_for_an_absent_user_agent_is_404(harness: Harness, uaid: str) -> None:
-    response = await call(harness, "PUT", f"/notif/{uaid}")
-    assert status_and_text(response) == (404, "Client not connected.")
-
-
 # ── DELETE /notif ───────────────────────────────────────────────────────────────────────────────
 
 
@@ -312,11 +310,6 @@ async def test_a_connection_of_another_connected_at_stays_open(
     assert status_and_text(await call(harness, "DELETE", path)) == (200, "")
     assert agent.received() == []
     assert agent.connection.is_connected
-
-
-@pytest.mark.parametrize("path", [f"/notif/{UNKNOWN}/5", "/notif/nonsense/5"])
-async def test_ending_an_absent_connection_is_200(harness: Harness, path: str) -> None:
-    assert status_and_text(await call(harness, "DELETE", path)) == (200, "")
 
 
 async def test_a_connected_at_that_is_no_number_ends_nothing(harness: Harness) -> None:

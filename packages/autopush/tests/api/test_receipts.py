@@ -140,24 +140,19 @@ async def test_a_message_that_waited_was_retrieved(harness: Harness, endpoint: E
     assert receipt["times"].keys() >= {"stored", "retrieved", "transmitted", "delivered"}
 
 
-@pytest.mark.parametrize("code", [101, 102])
-async def test_an_ack_may_say_that_the_message_could_not_be_used(
-    harness: Harness, endpoint: Endpoint, code: int
+@pytest.mark.parametrize(("kind", "code"), [("ack", 101), ("ack", 102), ("nack", 302)])
+async def test_a_user_agent_may_say_that_it_could_not_use_a_message_and_with_a_nack_it_is_pending(
+    harness: Harness, endpoint: Endpoint, kind: str, code: int
 ) -> None:
     agent, answer, notification = await delivered(harness, endpoint)
-    ack(agent, notification, code=code)
+    if kind == "ack":
+        ack(agent, notification, code=code)
+    else:
+        agent.send_json(messageType="nack", version=notification["version"], code=code)
     await harness.run_until_idle()
     (receipt,) = await receipts(endpoint, subscription_of(answer))
-    assert (receipt["status"], receipt["state"], receipt["code"]) == (204, "errored", code)
-
-
-async def test_a_nack_is_reported_and_the_message_still_pending(endpoint: Endpoint) -> None:
-    agent, answer, notification = await delivered(endpoint.harness, endpoint)
-    assert isinstance(notification, dict)
-    agent.send_json(messageType="nack", version=notification["version"], code=302)
-    await endpoint.harness.run_until_idle()
-    (receipt,) = await receipts(endpoint, subscription_of(answer))
-    assert (receipt["status"], receipt["state"], receipt["code"]) == (202, "errored", 302)
+    status = 204 if kind == "ack" else 202
+    assert (receipt["status"], receipt["state"], receipt["code"]) == (status, "errored", code)
 
 
 async def test_with_a_ttl_of_0_an_unacked_message_is_not_stored_at_the_end(
@@ -196,23 +191,19 @@ async def test_a_replaced_message_is_410(harness: Harness, endpoint: Endpoint) -
     assert await statuses(endpoint, subscription_of(second)) == [202]
 
 
-async def test_a_message_that_its_sender_deletes_is_410(endpoint: Endpoint) -> None:
-    answer = await stored(endpoint.harness, endpoint)
-    assert (await endpoint.ask("DELETE", message_of(answer))).status == 204
-    assert await statuses(endpoint, subscription_of(answer)) == [410]
-    assert (await state_of(endpoint, message_of(answer)))["status"] == 410
-
-
-@pytest.mark.parametrize("gone", ["user", "channel"])
-async def test_a_message_is_410_when_its_user_or_channel_is_gone(
+@pytest.mark.parametrize("gone", ["user", "channel", "message"])
+async def test_a_message_is_410_when_it_its_user_or_its_channel_is_gone(
     harness: Harness, endpoint: Endpoint, gone: str
 ) -> None:
     answer = await stored(harness, endpoint)
     if gone == "user":
         assert await harness.store.drop_user(await harness.record())
-    else:
+    elif gone == "channel":
         assert await harness.store.current.remove_channel(UAID, CHANNEL)
+    else:
+        assert (await endpoint.ask("DELETE", message_of(answer))).status == 204
     assert await statuses(endpoint, subscription_of(answer)) == [410]
+    assert (await state_of(endpoint, message_of(answer)))["status"] == 410
 
 
 async def test_the_ack_is_known_before_its_message_is_deleted(endpoint: Endpoint) -> None:
