@@ -141,7 +141,7 @@ async def test_a_message_that_waited_was_retrieved(harness: Harness, endpoint: E
 
 
 @pytest.mark.parametrize(("kind", "code"), [("ack", 101), ("ack", 102), ("nack", 302)])
-async def test_a_user_agent_may_say_that_it_could_not_use_a_message_and_with_a_nack_it_is_pending(
+async def test_an_ack_may_say_that_the_message_could_not_be_used_and_a_nack_leaves_it_pending(
     harness: Harness, endpoint: Endpoint, kind: str, code: int
 ) -> None:
     agent, answer, notification = await delivered(harness, endpoint)
@@ -192,7 +192,7 @@ async def test_a_replaced_message_is_410(harness: Harness, endpoint: Endpoint) -
 
 
 @pytest.mark.parametrize("gone", ["user", "channel", "message"])
-async def test_a_message_is_410_when_it_its_user_or_its_channel_is_gone(
+async def test_a_message_is_410_when_it_or_its_user_or_channel_is_gone(
     harness: Harness, endpoint: Endpoint, gone: str
 ) -> None:
     answer = await stored(harness, endpoint)
