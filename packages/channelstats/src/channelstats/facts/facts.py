@@ -22,11 +22,10 @@ Every table has the columns `ts` (microseconds), `slack_cid` and `slack_uid` of 
     first_posts    of everybody who counts, of whatever time
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cached_property
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
-import msgspec
 import polars as pl
 
 from channelstats.counting import JOINED, LEFT, bot_expression
@@ -36,7 +35,7 @@ from channelstats.facts.reading import REPLIES, Inputs, Options
 from channelstats.facts.talk import BEFORE, FOLLOWED, UNANSWERED, habits, outcomes
 from channelstats.tables.columns import ID, IS_HEAD, IS_REPLY, is_among, micros, rows_where
 from channelstats.tables.configuration import Counts, counts_at
-from channelstats.tables.directory import User, general_channels
+from channelstats.tables.directory import general_channels
 from channelstats.tables.first_posts import earliest
 
 _T = TypeVar("_T")
@@ -62,27 +61,24 @@ _SKIN_TONE: Final = "::skin-tone-[0-9](?:-[0-9])?$"
 _FIRST_POSTS: Final = pl.Schema({"slack_uid": ID, "ts": pl.Int64(), "slack_cid": ID})
 
 
-class KnownPeople(msgspec.Struct, frozen=True):
-    """IDs: users who are ``known``, the active ``accounts`` that a list of them has, the
-    ``members`` among them (see `User.is_member`), those from ``outside``, and who ``joined`` the
-    workspace while messages are known.
-    """
+class KnownPeople(NamedTuple):
+    """IDs: who is from ``outside``, and who ``joined`` the workspace while messages are known."""
 
-    known: frozenset[str] = frozenset()
-    accounts: frozenset[str] = frozenset()
-    members: frozenset[str] = frozenset()
-    outside: frozenset[str] = frozenset()
-    joined: frozenset[str] = frozenset()
+    outside: frozenset[str]
+    joined: frozenset[str]
 
-    @classmethod
-    def among(cls, users: Mapping[str, User], joined: frozenset[str]) -> Self:
-        return cls(
-            frozenset(users),
-            frozenset(uid for uid, user in users.items() if not (user.deleted or user.unlisted)),
-            frozenset(uid for uid, user in users.items() if user.is_member),
-            frozenset(uid for uid, user in users.items() if user.is_stranger),
-            joined,
-        )
+
+def _without_tones(reactions: pl.DataFrame) -> pl.DataFrame:
+    """Reactions with one emoji whatever its skin tone, of each person once."""
+    names = reactions["emoji"].unique()
+    toned = names.filter(names.cast(pl.String).str.contains(_SKIN_TONE))
+    base = toned.cast(pl.String).str.replace(_SKIN_TONE, "").cast(ID)
+    rows = reactions.filter(is_among(toned))["row"].unique()
+    merged = reactions.with_columns(pl.col("emoji").replace(toned, base)).with_row_index("at")
+    # To look for what is there twice takes long, so only where there was a tone.
+    some = merged.filter(is_among(rows))
+    again = some.filter(~pl.struct("row", "emoji", "reactor").is_first_distinct())["at"]
+    return merged.filter(~is_among(again)).drop("at")
 
 
 def newest(messages: pl.DataFrame, most: int) -> pl.DataFrame:
@@ -116,10 +112,11 @@ class Facts:
 
     @cached_property
     def people(self) -> KnownPeople:
+        outside = (uid for uid, user in self.inputs.users.items() if user.is_stranger)
         general = general_channels(self.inputs.channels)
         joins = pl.col("subtype").is_in(JOINED) & pl.col(CHANNEL).is_in(sorted(general))
         joined = rows_where(self.recorded, joins & ~pl.col("deleted"))[AUTHOR]
-        return KnownPeople.among(self.inputs.users, frozenset(joined.drop_nulls().unique()))
+        return KnownPeople(frozenset(outside), frozenset(joined.drop_nulls().unique()))
 
     def slice(self, period: Period, channels: tuple[str, ...] = (), person: str = "") -> "Slice":
         """Of these days, and in them of channels (IDs; none for all) and of a person, or all."""
@@ -165,14 +162,9 @@ class Facts:
             .drop_nulls("reactions")
             .explode("reactions")
             .unnest("reactions")
+            .collect()
         )
-        each = reactions.collect()
-        if self.options.merge_skin_tones:
-            names = each["emoji"].unique()
-            base = names.cast(pl.String).str.replace(_SKIN_TONE, "").cast(ID)
-            each = each.with_columns(pl.col("emoji").replace_strict(names, base, return_dtype=ID))
-            each = each.filter(pl.struct("row", "emoji", "reactor").is_first_distinct())
-        return each
+        return _without_tones(reactions) if self.options.merge_skin_tones else reactions
 
     @cached_property
     def mentions(self) -> pl.DataFrame:
@@ -225,7 +217,6 @@ class Facts:
         return (
             top.lazy()
             .select("row", "ts", CHANNEL, AUTHOR)
-            .filter(is_among(self.answers["thread_ts"].alias("ts")))
             # Hardly two messages are of one time, so this takes less than by both.
             .join(answers, on="ts")
             .filter(pl.col("in_channel") == pl.col(CHANNEL))
@@ -337,12 +328,12 @@ class Slice:
     def messages(self) -> pl.DataFrame:
         return self.table("messages")
 
-    def top(self, count: str) -> pl.DataFrame:
+    def top(self, count: str) -> pl.LazyFrame:
         """The messages with any of it, ranked: `count`, `ts`, `slack_cid`, `slack_uid`,
-        `thread_ts`.
+        `thread_ts`. Of the first few alone it takes a fraction of the time.
         """
         number = pl.col(count).cast(pl.Int64).alias("count")
-        messages = self.messages.select(number, "ts", CHANNEL, AUTHOR, "thread_ts")
+        messages = self.messages.lazy().select(number, "ts", CHANNEL, AUTHOR, "thread_ts")
         some = messages.filter(pl.col("count") > 0)
         return some.sort(-pl.col("count"), "ts", CHANNEL)
 
@@ -435,6 +426,6 @@ class Slice:
     @property
     def unlisted_reactions(self) -> int:
         """Reactions of which Slack does not say who gave them, as it lists only some of many."""
-        listed = pl.col("reactions").list.len().fill_null(0).cast(pl.Int64)
+        listed = pl.col("reactions").list.len().fill_null(0)
         missing = (pl.col("reaction_count") - listed).clip(0).sum()
         return int(self.messages.select(missing).item())

@@ -6,6 +6,7 @@ choice, whichever of them are shown.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 import polars as pl
@@ -101,9 +102,9 @@ def _aggregated(
         sources.setdefault((aggregate.table, aggregate.person), []).append(name)
     every: pl.DataFrame | None = None
     for (source, person), some in sources.items():
-        local = "timed" if _LOCAL.intersection(by) else source
-        rows = part.table((table or local) if source == "messages" else source, person)
-        counted = _counted(part, rows, by, person, some)
+        if source == "messages":
+            source = table or ("timed" if _LOCAL.intersection(by) else source)
+        counted = _counted(part, source, by, person, some)
         if every is None:
             every = counted
         elif not by:
@@ -119,17 +120,19 @@ def _aggregated(
 
 
 def _counted(
-    part: Slice, rows: pl.DataFrame, by: tuple[str, ...], person: str, names: Sequence[str]
+    part: Slice, source: str, by: tuple[str, ...], person: str, names: Sequence[str]
 ) -> pl.DataFrame:
     values = {name: AGGREGATES[name].value for name in names}
+    rows = part.table(source, person)
     if not by:
         return rows.select(**values)
     needed = {root for value in values.values() for root in value.meta.root_names()}
     keys: dict[str, pl.Expr] = {}
     for name in by:
-        if name in _IN_TIME:
-            rows = with_point(rows, _IN_TIME[name](part.period)).rename({"point": name})
-            keys[name] = pl.col(name)
+        if steps := _IN_TIME.get(name):
+            in_time = partial(with_point, rows, steps(part.period))
+            rows = part.once((source, person, name), in_time)
+            keys[name] = pl.col("point")
         else:
             keys[name] = pl.col(person) if name == "person" else DIMENSIONS[name]
     some = rows.lazy().select(*needed - set(by), **keys).drop_nulls(by)

@@ -518,12 +518,12 @@ def _ends(part: Slice) -> int:
 
 
 def _pairs(part: Slice) -> int:
-    return interactions(part).directions.len()
+    return interactions(part).pairs
 
 
 def _mutual(part: Slice) -> Quantity | None:
-    directions = interactions(part).directions
-    return percent(int((directions > 1).sum()), directions.len()) if directions.len() else None
+    pairs = _pairs(part)
+    return percent(_edges(part).height - pairs, pairs) if pairs else None
 
 
 def _partners(part: Slice) -> int:

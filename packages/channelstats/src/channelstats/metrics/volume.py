@@ -3,27 +3,28 @@
 Rule: "half" is decided on whole numbers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import accumulate
 from typing import Final
 
 import msgspec
 
-from channelstats.facts.facts import KnownPeople, Slice
+from channelstats.facts.facts import Slice
 from channelstats.metrics.quantities import Quantity, percent, ranked, ratio
 from channelstats.metrics.query import BY_MESSAGES, BY_WORDS, aggregated
 from channelstats.tables.configuration import Counts
+from channelstats.tables.directory import User
 
 WORDS_ON_A_PAGE: Final = 500
 _TOP: Final = 10
 
 
 class Volume(msgspec.Struct, frozen=True):
-    """Authors, and what each wrote, in the order of their ranking."""
+    """Authors, and what each wrote, in the order of their ranking; ``users`` are all known."""
 
     counts: Counts
-    people: KnownPeople
+    users: Mapping[str, User]
     by_messages: Sequence[str]
     by_words: Sequence[str]
     messages_each: Sequence[int]
@@ -34,9 +35,14 @@ class Volume(msgspec.Struct, frozen=True):
         return len(self.by_words)
 
     @property
+    def _known(self) -> list[User]:
+        return [self.users[uid] for uid in self.by_words if uid in self.users]
+
+    @property
     def active_posters(self) -> int:
         """How many of the active accounts posted."""
-        return min(len(self.people.accounts.intersection(self.by_words)), self.counts.active_users)
+        accounts = sum(not (user.deleted or user.unlisted) for user in self._known)
+        return min(accounts, self.counts.active_users)
 
     @property
     def share_of_accounts(self) -> Quantity:
@@ -45,8 +51,11 @@ class Volume(msgspec.Struct, frozen=True):
     @property
     def share_of_members(self) -> Quantity | None:
         """None where no list has all members, as of posters who may be some nothing is known."""
-        posters = len(self.people.members.intersection(self.by_words))
-        members, unknown = self.counts.active_humans, len(set(self.by_words) - self.people.known)
+        posters, unknown = (
+            sum(user.is_member for user in self._known),
+            self.posters - len(self._known),
+        )
+        members = self.counts.active_humans
         return percent(posters, members) if members and members >= posters + unknown else None
 
     @property
@@ -67,7 +76,7 @@ def _volume(part: Slice) -> Volume:
     by_messages, by_words = (ranked(authors, order, "person") for order in (BY_MESSAGES, BY_WORDS))
     return Volume(
         counts=part.counts,
-        people=part.facts.people,
+        users=part.facts.inputs.users,
         by_messages=by_messages["person"].to_list(),
         by_words=by_words["person"].to_list(),
         messages_each=by_messages["messages"].to_list(),

@@ -183,7 +183,7 @@ def message_table(
 ) -> Table:
     """The messages with the most of something, at most so many."""
     now = request.scope.now
-    top = request.listable(now.top(count)).head(MOST_MESSAGES)
+    top = request.listable(now.top(count)).head(MOST_MESSAGES).collect()
     rows = top.select(
         "count",
         message=message_cells("slack_cid", "ts", "thread_ts"),

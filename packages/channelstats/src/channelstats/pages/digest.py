@@ -65,7 +65,8 @@ def _most_noticed(request: ViewRequest) -> Iterator[Line]:
     message = message_cells("slack_cid", "ts", "thread_ts")
     for count, (one, many) in _COUNTED.items():
         most = request.listable(request.scope.now.top(count)).head(1)
-        for number, cid, place in most.select("count", "slack_cid", message=message).iter_rows():
+        rows = most.select("count", "slack_cid", message=message).collect()
+        for number, cid, place in rows.iter_rows():
             link = Link(message=place, text=f"{number:,} {one if number == 1 else many}")
             where = Span(cid, Kind.CHANNEL)
             yield ("Most ", many, " to one message: ", Span(link, Kind.MESSAGE), " in ", where, ".")

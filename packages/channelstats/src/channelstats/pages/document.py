@@ -238,7 +238,7 @@ def _new_statistics(now: Slice, then: Slice) -> Part:
     first = dict(now.facts.first_posts.select("slack_uid", "ts").iter_rows())
     daily = dict(aggregated(now, ("day",), ("posters",)).iter_rows())
     days = {day.isoformat(): daily.get(at, 0) for at, day in enumerate(now.period.dates)}
-    edges = mappings(interactions(now).edge_frame, "one", "other", edges=pl.col("n"))
+    edges = mappings(interactions(now).ranked_edges(), "one", "other", edges=pl.col("n"))
     return {
         "threads_started": row["threads_started"],
         "thread_share": shown(ratio(row["replies"], row["messages"])),

@@ -208,8 +208,9 @@ class PeriodRows:
     def with_top_lists(self, rows: pl.DataFrame, by: str, whose: str) -> pl.DataFrame:
         """With the most reacted and the most replied messages of each."""
         for count, name in TOP_LISTS.items():
-            top = self.groups.listable(self.slice.top(count)).group_by(whose, maintain_order=True)
-            texts = top.head(TOP_MESSAGES).select(whose, text=_TOP_ENTRY)
+            top = self.groups.listable(self.slice.top(count)).collect()
+            of_each = top.group_by(whose, maintain_order=True).head(TOP_MESSAGES)
+            texts = of_each.select(whose, text=_TOP_ENTRY)
             each = texts.group_by(whose, maintain_order=True).agg("text")
             listed = each.select(whose, lists(pl.col("text").list.join(",")).alias(name))
             rows = with_texts(rows, by, listed, empty="[]")
@@ -251,7 +252,7 @@ class PeriodRows:
 
     def top_messages(self, count: str) -> msgspec.Raw:
         top = self.groups.listable(self.slice.top(count)).head(TOP_MESSAGES)
-        return msgspec.Raw(f"[{','.join(top.select(_TOP_ENTRY).to_series())}]")
+        return msgspec.Raw(f"[{','.join(top.select(_TOP_ENTRY).collect().to_series())}]")
 
     def emoji(self) -> pl.DataFrame:
         used = aggregated(self.slice, ("emoji",), ("times_used",))

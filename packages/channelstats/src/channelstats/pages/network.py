@@ -23,13 +23,6 @@ MOST_EDGES: Final = 200
 MOST_LISTED: Final = 10_000
 """Interactions in the table. Of long periods there can be millions."""
 
-_WAYS: Final = {
-    "you_mentioned": "mentions",
-    "author_thread_responded": "replies",
-    "reacted_to": "reactions",
-}
-"""What one does to another: people groups, and their columns."""
-
 _OF_ALL: Final = (registry.INTERACTING, registry.PAIRS, registry.MUTUAL, registry.INTERACTIONS)
 _OF_PERSON: Final = (registry.PARTNERS, registry.DONE, registry.RECEIVED)
 
@@ -46,7 +39,7 @@ def view(request: ViewRequest) -> Page:
     return request.page(
         lead,
         Section.of(_network(edges, people)),
-        Section.of(_edge_table(request, edges)),
+        Section.of(_edge_table(edges)),
         Section.of(
             table(
                 "people", "People by interactions", people, {"total": TOTAL_OF_PERSON}, bar="total"
@@ -88,7 +81,7 @@ def _network(edges: pl.DataFrame, people: pl.DataFrame) -> Network:
         registry.NETWORK.title,
         about=registry.NETWORK.about,
         nodes=tuple(Node(uid, weight) for uid, weight in weights if uid in drawn),
-        edges=tuple(Edge(*row) for row in among.iter_rows()),
+        edges=tuple(Edge(*row) for row in among.select("one", "other", "n").iter_rows()),
     )
 
 
@@ -103,14 +96,11 @@ def _strongest(edges: pl.DataFrame, most: int) -> pl.DataFrame:
     return ranked(edges, ["n"], "one", "other").head(most)
 
 
-def _edge_table(request: ViewRequest, edges: pl.DataFrame) -> Table:
-    listed = _strongest(edges, MOST_LISTED)
-    for name, column in _WAYS.items():
-        way = interactions(request.scope.now).pairs(name)
-        way = way.select(one="uid", other="other", **{column: pl.col("n")})
-        listed = listed.join(way, on=("one", "other"), how="left", maintain_order="left")
-    rows = listed.fill_null(0).rename({"one": "from", "other": "to", "n": "total"})
-    about = f"The strongest {listed.height:,} of {edges.height:,}." * (listed.height < edges.height)
+def _edge_table(edges: pl.DataFrame) -> Table:
+    columns = ("one", "other", "n", "mentions", "replies", "reactions")
+    rows = _strongest(edges, MOST_LISTED).select(columns)
+    rows = rows.rename({"one": "from", "other": "to", "n": "total"})
+    about = f"The strongest {rows.height:,} of {edges.height:,}." * (rows.height < edges.height)
     title = "Interactions from one person to another"
     called = {"reactions": registry.REACTIONS_OF_PAIR}
     return table("edges", title, rows, called, bar="total", about=about)

@@ -6,12 +6,15 @@ who is not reported to.
 """
 
 from functools import cached_property
+from typing import TypeVar
 
 import polars as pl
 
 from channelstats.facts.facts import Slice
 from channelstats.metrics.query import aggregated
 from channelstats.metrics.volume import volume
+
+Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)
 
 
 class SmallGroups:
@@ -45,6 +48,6 @@ class SmallGroups:
         """Whether a channel may be listed."""
         return not self.hides or cid in self._shown
 
-    def listable(self, rows: pl.DataFrame, channel: str = "slack_cid") -> pl.DataFrame:
+    def listable(self, rows: Frame, channel: str = "slack_cid") -> Frame:
         """The rows whose channel may be listed."""
         return rows.filter(pl.col(channel).is_in(sorted(self._shown))) if self.hides else rows
