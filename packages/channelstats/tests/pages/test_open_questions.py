@@ -12,6 +12,7 @@ from channelstats.pages.model import Text
 from channelstats.pages.queue import SHOWN
 from channelstats.render.names import Directory
 from channelstats.render.text import line_text
+from channelstats.tables.directory import Channel, User
 from support.channelstats.judged import JUDGED, STYLES, data_of, lines, said, strewn
 from support.channelstats.pages import Looked, Row, look
 
@@ -50,6 +51,24 @@ def test_tile_sentence_chart_to_do_and_team_count_the_same_questions(style: str)
     assert sum(map(questions_of, items)) == number
     assert overview.rows("queue") == items[:SHOWN]
     assert sum(row["questions_left"] for row in todo.rows("team")) == number
+
+
+def test_what_nobody_can_answer_any_more_is_no_open_question() -> None:
+    data = workspace("free")
+    before = look("overview", data).number("open_questions") or 0
+    items = look("todo", data).rows("queue")
+    item = next(row for row in items if row["action"] == "Answer")
+    deactivated = {item["person"]: User(item["person"], deleted=True)}
+    archived = {item["channel"]: Channel(item["channel"], is_archived=True)}
+    for users, channels, left in (
+        (deactivated, data.channels, before - questions_of(item)),
+        ({}, archived, 0),
+    ):
+        inputs = replace(data.inputs, users=users, channels=channels)
+        overview, todo = (look(view, replace(data, inputs=inputs)) for view in ("overview", "todo"))
+        assert overview.number("open_questions") == left
+        asked = [row for row in todo.rows("queue") if row["action"] == "Answer"]
+        assert item["message"] not in {row["message"] for row in asked}
 
 
 def test_of_too_many_the_newest_are_to_be_answered_and_no_number_is_said(

@@ -13,7 +13,8 @@ Every table has the columns `ts` (microseconds), `slack_cid` and `slack_uid` of 
     conversations  messages that are no replies: `is_head` of a thread, `replied_at` and whole
                    `seconds` until somebody else replied first, whether it is `unanswered` (nobody
                    else replied or reacted) and `waiting` (or reacted as who only reads along)
-    questions      those of them that are `waiting` questions
+    questions      those of them that are `waiting` questions and can still be answered: not in
+                   archived channels, nor of who is `gone`
     reactions      one for each emoji, or each merged one, of each listed person: the `row` of the
                    message, `emoji`, `reactor`
     mentions       one for each: `mentioned`
@@ -33,6 +34,7 @@ from channelstats.facts.local_times import LocalTimes
 from channelstats.facts.periods import MONTH, History, Period, blocks
 from channelstats.facts.reading import REPLIES, Inputs, Options
 from channelstats.facts.talk import BEFORE, FOLLOWED, UNANSWERED, habits, outcomes
+from channelstats.identifiers import SLACKBOT
 from channelstats.tables.columns import ID, IS_HEAD, IS_REPLY, is_among, micros, rows_where
 from channelstats.tables.configuration import Counts, counts_at
 from channelstats.tables.directory import general_channels
@@ -117,6 +119,12 @@ class Facts:
         joins = pl.col("subtype").is_in(JOINED) & pl.col(CHANNEL).is_in(sorted(general))
         joined = rows_where(self.recorded, joins & ~pl.col("deleted"))[AUTHOR]
         return KnownPeople(frozenset(outside), frozenset(joined.drop_nulls().unique()))
+
+    @cached_property
+    def gone(self) -> list[str]:
+        """Whose account is deactivated, or a bot's, Slackbot's too."""
+        users = self.inputs.users.items()
+        return [uid for uid, user in users if user.deleted or user.is_bot or uid == SLACKBOT]
 
     def slice(self, period: Period, channels: tuple[str, ...] = (), person: str = "") -> "Slice":
         """Of these days, and in them of channels (IDs; none for all) and of a person, or all."""
@@ -210,7 +218,9 @@ class Facts:
 
     @cached_property
     def questions(self) -> pl.DataFrame:
-        return self.conversations.filter("waiting", "question")
+        archived = [cid for cid, one in self.inputs.channels.items() if one.is_archived]
+        can_be_answered = ~(pl.col(CHANNEL).is_in(archived) | pl.col(AUTHOR).is_in(self.gone))
+        return self.conversations.filter("waiting", "question", can_be_answered)
 
     def _first_replies(self, top: pl.DataFrame) -> pl.DataFrame:
         answers = self.answers.lazy().rename({CHANNEL: "in_channel", "thread_ts": "ts"})

@@ -25,7 +25,6 @@ from channelstats.facts import Inputs, Options, Period
 from channelstats.facts.facts import Facts, Slice
 from channelstats.facts.periods import MONTH, WEEK, YEAR
 from channelstats.facts.reading import LARGE, ReportContext, TooManyMessages, load_inputs
-from channelstats.identifiers import SLACKBOT
 from channelstats.metrics.query import Scope
 from channelstats.metrics.table import Kind, Table
 from channelstats.pages.model import (
@@ -139,11 +138,9 @@ class DashboardData:
         then = self.then or self
         return Scope(self.facts.slice(self.period), then.facts.slice(self.period.previous))
 
-    @cached_property
+    @property
     def gone(self) -> list[str]:
-        """Whose account is deactivated, or a bot's, Slackbot's too."""
-        users = self.inputs.users.items()
-        return [uid for uid, user in users if user.deleted or user.is_bot or uid == SLACKBOT]
+        return self.facts.gone
 
     @property
     def is_large(self) -> bool:

@@ -123,10 +123,13 @@ class Messages:
         return bool((await self._table.query_index("Slack_cid", cid, limit=1)).items)
 
     async def newest_day(self, first: date = date.min, last: date = date.max) -> date | None:
-        """The newest date with a message, of those from ``first`` to ``last``."""
-        for day in sorted(await self.days(), reverse=True):
-            if first.isoformat() <= day <= last.isoformat():
-                page = await self._table.query_index("Date", day, limit=1)
+        """The newest date with a message, of those from ``first`` to ``last``. Dates whose messages
+        are all gone are known too, so several are asked for at once.
+        """
+        known = sorted(await self.days(), reverse=True)
+        for days in batches((day for day in known if str(first) <= day <= str(last)), _AHEAD):
+            asked = (self._table.query_index("Date", day, limit=1) for day in days)
+            for day, page in zip(days, await asyncio.gather(*asked), strict=True):
                 if page.items:
                     return date.fromisoformat(day)
         return None
