@@ -31,6 +31,7 @@ from channelstats.commands.context import (
 )
 from channelstats.commands.import_ import import_archive
 from channelstats.commands.serve import SignalHandler, check_port, serve_dashboard
+from channelstats.demo.directory import TEAM
 from channelstats.demo.workspace import Size, last_day_before, write_export
 from channelstats.ingest.export_import import ImportOptions
 from channelstats.progress import show
@@ -91,6 +92,7 @@ async def demo(context: CommandContext) -> int:
             exclude_channels=frozenset(),
             exclude_users=frozenset(),
             retention_days=0,
+            team=settings.team or TEAM,
             port=0 if arguments.port is None else settings.port,
         )
         own = msgspec.structs.replace(context, settings=own_settings)

@@ -36,8 +36,12 @@ Lindqvist Mensah Moreau Nowak Okafor Patel Peña Sato Sharma Virtanen Walsh
 """
 _BOTS: Final = ("Build Bell", "Ticket Tide", "Rota Robin", "Metric Moth", "Paper Trail")
 
-_TEAM: Final = 8
+TEAM: Final = frozenset({"user0", "user1", "user4"})
+"""Names of those whose work it is to answer."""
+_FRIENDS: Final = 8
 """So many people answer and mention each other most."""
+_OUTSIDE: Final = frozenset({9, 36, 60})
+"""The places of people from another workspace."""
 SILENT_DAYS: Final = 14
 """Who stopped last did so on this day before the last: in the week before the last whole one, if
 the last day is from Monday to Friday, whether weeks begin on Sundays or on Mondays."""
@@ -48,7 +52,8 @@ SHORTEST: Final = 3 * SILENT_DAYS
 class Member(msgspec.Struct):
     """Somebody, or a bot (``bot_id``), who writes from the day ``first`` to ``last``, counted from
     the first of the workspace. ``weight`` is how much, as against others; ``offset`` is in
-    microseconds east of UTC; ``friends`` are places in the list of people.
+    microseconds east of UTC; ``friends`` are places in the list of people; ``is_stranger``: from
+    outside.
     """
 
     uid: str
@@ -61,6 +66,7 @@ class Member(msgspec.Struct):
     last: int
     weight: float = 0.0
     bot_id: str = ""
+    is_stranger: bool = False
     skin_tone: int = 0
     friends: list[int] = []
     profile: orjson.Fragment = orjson.Fragment(b"{}")
@@ -124,12 +130,13 @@ def make_people(number: int, rhythm: Rhythm, team: str, rng: random.Random) -> l
         span, zone = _days_of(place, humans, rhythm.days), rng.choice(zones)
         uid, offset = slack_id("U", place), rhythm.offset(zone)
         person = Member(uid, f"user{place}", *_names(place), zone, offset, *span)
+        person.is_stranger = place in _OUTSIDE
         mostly_reads = place >= 2 and rng.random() < 0.3
         person.weight = rng.lognormvariate(0, 1.3) * (0.02 if mostly_reads else 1)
         person.skin_tone = rng.choices((0, 2, 3, 4, 5, 6), (60, 8, 8, 8, 8, 8))[0]
-        begin = place // _TEAM * _TEAM
-        of_team = range(begin, min(begin + _TEAM, humans))
-        person.friends = [friend for friend in of_team if friend != place]
+        begin = place // _FRIENDS * _FRIENDS
+        friends = range(begin, min(begin + _FRIENDS, humans))
+        person.friends = [friend for friend in friends if friend != place]
         people.append(person)
     for place, name in enumerate(_BOTS[: number - humans], humans):
         uid, bot_id = slack_id("U", place), slack_id("B", place)
@@ -188,6 +195,7 @@ def user_object(person: Member, team: str, days: int) -> dict[str, Any]:
         "tz_offset": person.offset // SECOND,
         "profile": {**_profile(person, team), "email": f"{person.user}@mail.example", **bot},
         "is_bot": bool(person.bot_id),
+        "is_stranger": person.is_stranger,
     }
 
 

@@ -395,8 +395,7 @@ def _open_questions_by_point(part: Slice) -> list[float | None]:
 OPEN_QUESTIONS: Final = _metric(
     "open_questions",
     "Unanswered questions",
-    "Questions that nobody answered, in a thread or in the talk after them; not in archived"
-    " channels, nor of deactivated accounts.",
+    "Questions that nobody answered, in a thread or in the talk after them, and that still can be.",
     _open_questions,
     by_point=_open_questions_by_point,
     less_is_better=True,
