@@ -227,6 +227,7 @@ def test_everything_an_export_may_hold_is_there(
     assert any("files" in message for message in messages)
     assert any(user["is_bot"] for user in users.values())
     assert any(user["deleted"] for user in users.values())
+    assert any(user["is_stranger"] for user in users.values())
     assert len({user["tz"] for user in users.values()}) > 12
     channels = _channels(export)
     assert any(channel["is_archived"] for channel in channels)

@@ -212,11 +212,10 @@ def _write(context: CommandContext, out: Path | None, name: str, files: Files) -
             unfinished = file.with_name(f".{file.name}.new")
             unfinished.write_bytes(data)
             unfinished.replace(file)
-    except (FileExistsError, NotADirectoryError):
-        why = "a file is in the place of a folder"
-        raise Failure(f"nothing can be written to {out}: {why}; see --out and --out-dir") from None
     except OSError as error:
         why = error.strerror or str(error)
+        if isinstance(error, FileExistsError | NotADirectoryError):
+            why = "a file is in the place of a folder"
         raise Failure(f"nothing can be written to {out}: {why}; see --out and --out-dir") from None
     context.say(str(out / name))
 

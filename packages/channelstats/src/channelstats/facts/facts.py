@@ -287,29 +287,22 @@ class Facts:
 
 
 class Slice:
-    """The facts of a ``period``, of some channels and of a person, or of all."""
+    """The facts of a ``period``, of some channels and of a person, or of all. The ``whole`` is the
+    same of everybody.
+    """
 
     def __init__(
-        self, facts: Facts, period: Period, channels: tuple[str, ...] = (), person: str = ""
+        self,
+        facts: Facts,
+        period: Period,
+        channels: tuple[str, ...] = (),
+        person: str = "",
+        whole: "Slice | None" = None,
     ) -> None:
         self.facts, self.period = facts, period
         self.channels, self.person = channels, person
-        self._whole: Slice | None = None
+        self.whole: Slice = (whole or Slice(facts, period, channels)) if person else self
         self._kept: dict[Any, Any] = {}
-
-    @property
-    def whole(self) -> "Slice":
-        """The same of everybody."""
-        if not self.person:
-            return self
-        if self._whole is None:
-            self._whole = Slice(self.facts, self.period, self.channels)
-        return self._whole
-
-    def within(self, whole: "Slice") -> "Slice":
-        """The same, whose `whole` is one that is there."""
-        self._whole = whole
-        return self
 
     def days(self, period: Period) -> "Slice":
         """The same choice of other days."""

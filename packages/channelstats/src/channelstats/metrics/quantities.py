@@ -213,10 +213,8 @@ def ranked(frame: pl.DataFrame, by: Iterable[str], *ids: str) -> pl.DataFrame:
     return frame.sort([*falling, *ids], descending=[True] * len(falling) + [False] * len(ids))
 
 
-def replaced(
-    texts: pl.Series, change: Callable[[str], str], dtype: pl.DataType | None = None
-) -> pl.Series:
-    """The column with each of its texts changed; of another type if one is given."""
+def replaced(texts: pl.Series, change: Callable[[str], str]) -> pl.Series:
+    """The column with each of its texts changed."""
     each = texts.drop_nulls().unique()
-    changed = pl.Series(map(change, each.cast(pl.String)), dtype=pl.String).cast(dtype or pl.String)
-    return texts.replace_strict(each, changed, default=None, return_dtype=changed.dtype)
+    changed = pl.Series(map(change, each.cast(pl.String)), dtype=pl.String)
+    return texts.replace_strict(each, changed, default=None, return_dtype=pl.String())

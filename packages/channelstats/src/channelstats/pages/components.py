@@ -222,7 +222,6 @@ def ranking(
     most: int | None = None,
     called: Mapping[str, Metric] = NOTHING,
     bar: str = "messages",
-    about: str = "",
 ) -> Table:
     """A table of these metrics, a row for each channel or person, with the name ``name`` or that of
     its view, which has all rows where these are the first ``most``. ``where``: of the columns that
@@ -245,4 +244,4 @@ def ranking(
     first = {"rank": columns.pop("rank")} if "rank" in columns else {}
     shown = rows.head(most or rows.height).select(**first, **{str(by): pl.col(by)}, **columns)
     title = f"{view.capitalize()} with the most messages" if whole else title or view.capitalize()
-    return table(name or view, title, shown, called, bar=bar, whole=whole, about=about)
+    return table(name or view, title, shown, called, bar=bar, whole=whole)

@@ -151,11 +151,14 @@ class DashboardData:
         """What was chosen."""
         if not choice.channels and not choice.person:
             return self.whole
-        return Scope(*(self._chosen(part, choice) for part in self.whole))
-
-    def _chosen(self, part: Slice, choice: Choice) -> Slice:
-        chosen = part.facts.slice(part.period, choice.channels, choice.person)
-        return chosen if choice.channels else chosen.within(part)
+        chosen = choice.channels, choice.person
+        # What was made of everybody serves a person too.
+        return Scope(
+            *(
+                Slice(part.facts, part.period, *chosen, None if choice.channels else part)
+                for part in self.whole
+            )
+        )
 
 
 async def load(

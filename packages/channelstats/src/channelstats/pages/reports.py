@@ -49,7 +49,6 @@ from channelstats.pages.queue import ITEM
 from channelstats.pages.small_groups import SmallGroups
 from channelstats.pages.views import view_of
 from channelstats.tables import Tables
-from channelstats.tables.messages import Progress
 
 ROWS: Final = 20
 """Of a table in a report; the dashboard, JSON, CSV and Parquet have all of them."""
@@ -172,15 +171,12 @@ async def load_report_data(
     now: int,
     smallest_group: int = 1,
     refresh: bool = False,
-    progress: Progress | None = None,
 ) -> ReportData:
     """Read what the reports of a period are made of. ``now`` is in seconds since the epoch; for
-    ``refresh`` see `load_inputs`; ``progress`` is told of dates read, and of all.
+    ``refresh`` see `load_inputs`.
     """
     # As many days as the dashboard has.
-    inputs = await load_inputs(
-        tables, period, options, progress, reach=reach_of(period), refresh=refresh
-    )
+    inputs = await load_inputs(tables, period, options, reach=reach_of(period), refresh=refresh)
     data = DashboardData(inputs, period, of_pages(options), period.start.weekday())
     newest = await tables.messages.newest_day()
     marks, notes = await tables.marks.all(), await tables.configuration.notes()
