@@ -164,12 +164,7 @@ class Names:
         self._people = [
             (self.directory.person(uid), uid) for uid, user in self.users.items() if not user.is_bot
         ]
-        self._bearers = Counter(
-            name
-            for user in self.users.values()
-            for name in {user.user_name, user.display_name, user.real_name}
-        )
-
+        self._bearers = Counter(name for user in self.users.values() for name in {*_names_of(user)})
         self._called = {
             cid: one_form(channel.friendly_name).casefold()
             for cid, channel in self.channels.items()

@@ -37,7 +37,7 @@ from channelstats.facts.talk import BEFORE, FOLLOWED, UNANSWERED, habits, outcom
 from channelstats.identifiers import SLACKBOT
 from channelstats.tables.columns import ID, IS_HEAD, IS_REPLY, is_among, micros, rows_where
 from channelstats.tables.configuration import Counts, counts_at
-from channelstats.tables.directory import general_channels
+from channelstats.tables.directory import bots_of, general_channels
 from channelstats.tables.first_posts import earliest
 
 _T = TypeVar("_T")
@@ -96,8 +96,7 @@ class Facts:
     def __init__(self, inputs: Inputs, options: Options) -> None:
         self.inputs = inputs
         self.options = options
-        users = inputs.users.values()
-        self.bots = frozenset(user.slack_uid for user in users if user.is_bot)
+        self.bots = bots_of(inputs.users)
         """Users known as such."""
         self.recorded = inputs.messages.select(
             pl.exclude(REPLIES),

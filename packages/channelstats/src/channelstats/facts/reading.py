@@ -26,7 +26,7 @@ from channelstats.days import DAY, date_at, midnight
 from channelstats.facts.periods import MONTH, WEEK, History, Period
 from channelstats.tables.columns import IS_HEAD, MESSAGES, joined, narrowed, timestamps
 from channelstats.tables.configuration import Counts
-from channelstats.tables.directory import Channel, FirstPost, User
+from channelstats.tables.directory import Channel, FirstPost, User, bots_of
 from channelstats.tables.exclusion import frame_without, resolve_channels, resolve_people
 from channelstats.tables.first_posts import derived
 from channelstats.tables.messages import Progress
@@ -173,8 +173,7 @@ async def load_inputs(
         context = await load_context(tables, options)
     messages, people = tables.messages, context.excluded_people
     followed = reach or period
-    bots = frozenset(user.slack_uid for user in context.users.values() if user.is_bot)
-    counted = options.counting.counted(bots)
+    counted = options.counting.counted(bots_of(context.users))
     first, last = dates_of(period, reach)
     # Reading the lists of replies is a third of the cost: they are left out where no reply can be
     # later than the days that are read, nor by somebody who is excluded.

@@ -71,6 +71,11 @@ class User(msgspec.Struct, frozen=True):
         return self.display_name or self.real_name or self.user_name or self.slack_uid
 
 
+def bots_of(users: Mapping[str, User]) -> frozenset[str]:
+    """The users known as bots."""
+    return frozenset(uid for uid, user in users.items() if user.is_bot)
+
+
 def ids_of_people(users: Mapping[str, User]) -> dict[str, str]:
     """The ID that stands for each person with several, by each other one of theirs."""
     return {other: uid for uid, user in users.items() for other in user.other_ids.split()}

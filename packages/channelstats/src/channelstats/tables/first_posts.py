@@ -13,7 +13,7 @@ import polars as pl
 
 from channelstats.counting import Counting
 from channelstats.identifiers import timestamp
-from channelstats.tables.directory import FirstPost, User
+from channelstats.tables.directory import FirstPost, User, bots_of
 from channelstats.tables.message_row import MessageRow
 from channelstats.tables.messages import Messages
 from channelstats.tables.store import Tables
@@ -48,7 +48,7 @@ async def rebuild(tables: Tables, counting: Counting) -> None:
     any more stays where it is earlier.
     """
     known = await tables.first_posts.all()
-    bots = _bots(await tables.users.all())
+    bots = bots_of(await tables.users.all())
     posts = await derived(tables.messages, counting.counted(bots))
     keys = {uid: f"{post.slack_cid}_{post.message_id}" for uid, post in known.items()}
     stored = await tables.messages.known(keys.values())
@@ -79,7 +79,7 @@ class FirstPostUpdater:
         Until the end it counts as made by no way of counting: should this be interrupted, messages
         are stored that it knows nothing of.
         """
-        configuration, self._bots = self._tables.configuration, _bots(users)
+        configuration, self._bots = self._tables.configuration, bots_of(users)
         self._known = await self._tables.first_posts.all()
         made_by = await configuration.first_posts_counting()
         self._rebuild = (
@@ -123,7 +123,3 @@ class FirstPostUpdater:
 
     def _counts(self, row: MessageRow) -> bool:
         return not row.deleted and self._counting.counts(row.slack_uid, row.subtype, self._bots)
-
-
-def _bots(users: Mapping[str, User]) -> frozenset[str]:
-    return frozenset(user.slack_uid for user in users.values() if user.is_bot)

@@ -17,6 +17,7 @@ from markupsafe import Markup
 
 from channelstats.pages.model import Network
 from channelstats.render.charts.drawing import LETTER, WIDE, Leads, Place, nowhere, picture, shape
+from channelstats.render.words import cut_off
 
 Places: TypeAlias = dict[str, complex]
 """By ID; across is the real part and down the imaginary one."""
@@ -87,7 +88,7 @@ def _parts(
         yield shape("circle", kind, **circle)
         yield Place("circle", circle, tip, leads((node.id,)))
     most = 60 if is_wide else 22
-    names = {node.id: _short(named(node.id)) for node in chart.nodes[:most]}
+    names = {node.id: cut_off(named(node.id), _LONGEST) for node in chart.nodes[:most]}
     yield from _names(names, at, sizes, width)
 
 
@@ -111,10 +112,6 @@ def _names(
                 taken.append(place)
                 yield shape("text", "name", text, x=middle, y=base, text_anchor="middle")
                 break
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
 
 
 def _around(middle: complex, half_wide: float, half_high: float) -> Box:
