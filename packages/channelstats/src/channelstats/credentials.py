@@ -144,22 +144,6 @@ def read_or_create(path: Path, create: Callable[[], bytes]) -> bytes:
     return _read(path)
 
 
-def replace_file(path: Path, content: bytes) -> None:
-    """Write a file, with mode 600, in place of what is there.
-
-    :raises OSError: the folder cannot be written
-    """
-    with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-        try:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-            os.replace(file.name, path)
-        except BaseException:
-            os.unlink(file.name)
-            raise
-
-
 def _read(path: Path) -> bytes:
     with path.open("rb") as file:
         return file.read(_LONGEST_FILE)

@@ -33,9 +33,9 @@ from urllib.parse import urlencode, urlsplit
 
 from aiohttp import hdrs, web
 
-from channelstats.credentials import replace_file
 from channelstats.identifiers import is_user_id
 from channelstats.settings import is_loopback
+from channelstats.tables.columns import write_file
 from channelstats.web.http import (
     form_of,
     local,
@@ -143,7 +143,7 @@ class Sessions:
         """Write them to the file, which only its owner can read. Blocks."""
         if self._path is not None:
             text = json.dumps({"of": self._of, "until": self._until})
-            replace_file(self._path, text.encode())
+            write_file(self._path.parent, self._path.name, text.encode())
 
 
 def personal_token(token: str, uid: str) -> str:
