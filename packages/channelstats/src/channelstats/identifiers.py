@@ -48,11 +48,6 @@ def seconds(ts: str) -> int:
     return int(ts[:10])
 
 
-def microseconds(ts: str) -> int:
-    """Microseconds since the epoch of a timestamp: the exact number it is."""
-    return int(ts[:10]) * 1_000_000 + int(ts[11:])
-
-
 def timestamp(microseconds: int) -> str:
     """The timestamp of so many microseconds since the epoch."""
     whole, part = divmod(microseconds, 1_000_000)

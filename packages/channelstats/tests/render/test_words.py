@@ -63,7 +63,6 @@ def test_a_percentage_changes_by_points(
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [
-        (None, "none"),
         (45, "45 s"),
         (1200, "20 min"),
         (12_600, "3.5 h"),
@@ -71,7 +70,7 @@ def test_a_percentage_changes_by_points(
         (181_440, "2.1 days"),
     ],
 )
-def test_durations(seconds: int | None, text: str) -> None:
+def test_durations(seconds: int, text: str) -> None:
     assert duration_text(seconds) == text
 
 

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channelstats.days import Calendar
-from channelstats.identifiers import microseconds
 from channelstats.tables.columns import frame_of
 from channelstats.tables.directory import Channel, User
 from channelstats.tables.exclusion import (
@@ -70,7 +69,7 @@ def told(row: MessageRow) -> tuple[object, ...]:
         [(emoji, uid) for emoji, users in decode_reactions(row.reactions) for uid in users],
         row.reaction_count,
         row.parent_user_id,
-        [(reply.user, microseconds(reply.ts)) for reply in decode_replies(row.replies)],
+        [(reply.user, int(reply.ts.replace(".", ""))) for reply in decode_replies(row.replies)],
         row.reply_count,
         [uid for uid in ("UA", "UB") if f'"{uid}"' in row.room],
     )

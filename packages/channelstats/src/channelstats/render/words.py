@@ -91,10 +91,8 @@ def date_text(label: str, *, long: bool = False) -> str:
     return f"{day:%a} {day.day} {day:%b %Y}" if long else f"{day.day} {day:%b}"
 
 
-def duration_text(seconds: int | None) -> str:
+def duration_text(seconds: int) -> str:
     """About how long so many seconds are: 45 s, 3.5 min, 42 min, 2.1 days."""
-    if seconds is None:
-        return "none"
     for size, unit in ((86_400, "days"), (3_600, "h"), (60, "min")):
         if seconds >= size:
             shown = number_text(round(seconds / size, 1 if seconds < 10 * size else None))
