@@ -139,10 +139,6 @@ class DashboardData:
         return Scope(self.facts.slice(self.period), then.facts.slice(self.period.previous))
 
     @property
-    def gone(self) -> list[str]:
-        return self.facts.gone
-
-    @property
     def is_large(self) -> bool:
         """Whether its views take so much memory that they should not be made beside others."""
         return self.inputs.messages.height > LARGE

@@ -240,7 +240,7 @@ def _later(scope: Scope) -> pl.DataFrame:
 
 def _is_gone(request: ViewRequest) -> pl.Expr:
     """Whether an account is deactivated, or a bot's."""
-    return pl.col("slack_uid").is_in(request.data.gone)
+    return pl.col("slack_uid").is_in(request.data.facts.gone)
 
 
 def _counted(messages: pl.DataFrame, name: str) -> pl.DataFrame:
@@ -262,11 +262,8 @@ def _questions(request: ViewRequest) -> pl.DataFrame:
     before what may have been answered, the newest first. Not those of newcomers, who are listed as
     such.
     """
-    archived = request.data.known_channels.filter("archived")
     still = (
         request.listable(request.scope.now.questions_left)
-        .filter(~_is_gone(request))
-        .join(archived, on="slack_cid", how="anti")  # nobody can answer there
         .join(_unwelcome(request), on="slack_uid", how="anti")
         .sort(pl.col("outcome") == "maybe", "ts", "slack_cid", descending=[False, True, False])
     )
