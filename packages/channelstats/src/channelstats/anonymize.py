@@ -118,10 +118,11 @@ async def copy_anonymized(
     out = await Exclusions.load(source, excluded_people)
     users, listed = await source.users.all(), await source.channels.all()
     hidden = resolve_channels(frozenset(excluded_channels), listed)
-    channels = {cid: of for cid, of in listed.items() if cid not in hidden}
+    channels = {cid: channel for cid, channel in listed.items() if cid not in hidden}
     names = Pseudonyms(secrets.token_bytes(_SECRET_BYTES))
     async with target.writing(clock):
-        await target.put_users((_user(of, names) for of in out.users(users.values())), int(clock()))
+        renamed = (_user(user, names) for user in out.users(users.values()))
+        await target.put_users(renamed, int(clock()))
         known = (uid for uid in await source.user_hash.all() if uid not in out)
         await target.user_hash.add(map(names.identifier, known))
         created = (await source.users_created.all()).items()

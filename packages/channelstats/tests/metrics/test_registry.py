@@ -72,7 +72,7 @@ def test_columns_of_one_key_that_mean_different_things_say_so() -> None:
     of_channels = {of.name: of.about for of in look("channels", data).tables["channels"].columns}
     ways_in = {of.name: of.about for of in look("newcomers", data).tables["ways_in"].columns}
     assert of_channels["posters"] == "People who wrote at least one message there."
-    assert ways_in["people"] == "How many of them came as far as this step."
+    assert ways_in["people"] == "How many of them reached this step."
 
 
 def test_weeks_that_are_taken_together_are_shares_as_single_ones_are() -> None:

@@ -52,7 +52,7 @@ COMMANDS: Final = (
     ListedCommand("login", "show the token by which a person logs in to the dashboard", "serve"),
     ListedCommand("send-weekly", "send every report of a week to where it belongs", "send"),
     ListedCommand("notify", "notify subscribers of the dashboard about a weekly report", "send"),
-    ListedCommand("warn", "tell of goals that are sure to be missed this week", "send"),
+    ListedCommand("warn", "alert on goals already missed this week", "send"),
     ListedCommand("mail", "list, add or remove addresses that get the weekly mail", "send"),
     ListedCommand(
         "rebuild-firstposts", "find everybody's first post again in all stored messages", "maintain"

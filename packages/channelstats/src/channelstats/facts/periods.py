@@ -176,22 +176,22 @@ def blocks(period: Period, days: int) -> list[Period]:
     return [Period(period.start, over, period.zone), *whole] if over else whole
 
 
-def axis(shown: Sequence[Period]) -> str:
+def axis(periods: Sequence[Period]) -> str:
     """What a point is."""
-    return "Day" if all(point.days == 1 for point in shown) else "Week from"
+    return "Day" if all(point.days == 1 for point in periods) else "Week from"
 
 
-def labels(shown: Sequence[Period]) -> tuple[str, ...]:
-    return tuple(point.start.isoformat() for point in shown)
+def labels(periods: Sequence[Period]) -> tuple[str, ...]:
+    return tuple(point.start.isoformat() for point in periods)
 
 
-def with_point(frame: pl.DataFrame, shown: Sequence[Period]) -> pl.DataFrame:
+def with_point(frame: pl.DataFrame, periods: Sequence[Period]) -> pl.DataFrame:
     """The rows with `point`, the number of the one that `ts` is in; rows outside are left out.
 
     The points follow one another without a gap.
     """
-    begins = pl.Series([point.begin * 1_000_000 for point in shown], dtype=pl.Int64)
-    end = shown[-1].end * 1_000_000
+    begins = pl.Series([point.begin * 1_000_000 for point in periods], dtype=pl.Int64)
+    end = periods[-1].end * 1_000_000
     inside = rows_where(frame, pl.col("ts").is_between(begins[0], end, closed="left"))
     number = begins[1:].search_sorted(inside["ts"], side="right").cast(POINT)
     if inside["ts"].is_sorted():  # as that of messages is: points are grouped in half the time

@@ -31,7 +31,7 @@ COUNT: Final = pl.len().cast(pl.Int64)
 
 
 def nearest_rank(percentile: int) -> pl.Expr:
-    """The smallest of the column `seconds` that at least so many per cent are no larger than."""
+    """The smallest of the column `seconds` that at least this many per cent do not exceed."""
     known = pl.col("seconds").drop_nulls()
     return known.sort().get((percentile * known.len() + 99) // 100 - 1, null_on_oob=True)
 

@@ -169,7 +169,7 @@ def staying(part: Slice, periods: Sequence[Period]) -> pl.DataFrame:
 
 
 def joined(there: Slice, months: Sequence[Period]) -> pl.DataFrame:
-    """Who joined in which month of a slice, the `point`, and whether they came as far as each of
+    """Who joined in which month of a slice, the `point`, and whether they reached each of
     the later `STEPS`. Who joins is new if they had not joined a channel nor posted before; what
     they did since counts whenever it was.
     """

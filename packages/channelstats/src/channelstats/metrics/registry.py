@@ -145,7 +145,7 @@ WORDS_PER_POSTER: Final = _metric(
 MEDIAN_MESSAGES: Final = _metric(
     "median",
     "Median messages per person",
-    "Half of the people who posted wrote at least so many messages.",
+    "Half of the people who posted wrote at least this many messages.",
     lambda part: median(volume(part).messages_each),
 )
 POSTING: Final = _metric(
@@ -431,7 +431,7 @@ def unlisted_notes(part: Slice) -> tuple[str, ...]:
 
 
 def at_least(metric: Metric, part: Slice) -> Metric:
-    """A metric by emoji or by person, called what it then is: at least so many."""
+    """A metric by emoji or by person, called what it then is: at least this many."""
     if not part.unlisted_reactions:
         return metric
     return metric._replace(title=f"{metric.title} (at least)")
@@ -768,7 +768,7 @@ WAYS_IN: Final = _column(
     " how many of these got a reply or a reaction by somebody else, and how many wrote in at least"
     " three different weeks. Who joined lately had less time.",
 )
-_column("people", about="How many of them came as far as this step.")
+_column("people", about="How many of them reached this step.")
 _column(
     "joined",
     "People who joined",

@@ -29,9 +29,9 @@ def view(request: ViewRequest) -> Page:
             tiles=tiles(scope, registry.PLACES, *volume),
         )
     private = [registry.IN_PRIVATE] if request.data.known_channels["private"].any() else []
-    shown = (registry.CHANNELS, *volume, *private, registry.LARGEST, *moved)
+    metrics = (registry.CHANNELS, *volume, *private, registry.LARGEST, *moved)
     if request.choice.channel:  # of one channel there is nothing to say of several
-        shown = (registry.POSTERS, *volume, *moved)
+        metrics = (registry.POSTERS, *volume, *moved)
     over = list[Section]()
     if any(part.table("moves").height for part in scope):
         lines = {metric.name: lines_of(scope, metric) for metric in _MOVES}
@@ -42,7 +42,7 @@ def view(request: ViewRequest) -> Page:
         *over,
         Section.of(channel_table(request)),
         Section.of(_moves_table(request)),
-        tiles=tiles(scope, *shown),
+        tiles=tiles(scope, *metrics),
     )
 
 

@@ -242,6 +242,6 @@ def ranking(
         for key, metric in metrics.items()
     }
     first = {"rank": columns.pop("rank")} if "rank" in columns else {}
-    shown = rows.head(most or rows.height).select(**first, **{str(by): pl.col(by)}, **columns)
+    cells = rows.head(most or rows.height).select(**first, **{str(by): pl.col(by)}, **columns)
     title = f"{view.capitalize()} with the most messages" if whole else title or view.capitalize()
-    return table(name or view, title, shown, called, bar=bar, whole=whole)
+    return table(name or view, title, cells, called, bar=bar, whole=whole)

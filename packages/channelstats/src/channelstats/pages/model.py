@@ -203,8 +203,8 @@ class Section(msgspec.Struct, frozen=True):
         """With the chart of this name, or else the first one, and its table."""
         if len(self.charts) < 2:
             return self
-        chart = next((of for of in self.charts if of.name == name), self.charts[0])
-        tables = tuple(of for of in self.tables if of.name == chart.name)
+        chart = next((each for each in self.charts if each.name == name), self.charts[0])
+        tables = tuple(each for each in self.tables if each.name == chart.name)
         return msgspec.structs.replace(self, title=chart.title, parts=(chart, *tables))
 
     @property

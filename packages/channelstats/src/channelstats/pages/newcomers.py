@@ -287,8 +287,8 @@ def _of_step(request: ViewRequest, day: str, step: str) -> tuple[str, pl.DataFra
     there, months = _reach(request)
     people = joined(there, months).filter(pl.col("point") == _place(day, months))
     people = people if step == "joined" else people.filter(step)
-    as_far_as = "" if step == "joined" else f", and came as far as: {step}"
-    return f"Who joined in the four weeks from {day}{as_far_as}.", people.select("slack_uid")
+    reached = "" if step == "joined" else f", and reached: {step}"
+    return f"Who joined in the four weeks from {day}{reached}.", people.select("slack_uid")
 
 
 def _of_cohort(request: ViewRequest, day: str, column: str) -> tuple[str, pl.DataFrame]:

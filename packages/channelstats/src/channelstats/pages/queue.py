@@ -409,9 +409,9 @@ def _items_of(name: str, kind: _Kind, request: ViewRequest) -> Iterator[Row]:
         message=message_cells("slack_cid", "ts"),
         date=date_cells(rows, request.scope.now.period.zone),
     )
-    for row, shown in zip(rows.iter_rows(named=True), cells.iter_rows(named=True), strict=True):
+    for row, linked in zip(rows.iter_rows(named=True), cells.iter_rows(named=True), strict=True):
         about = {"item": f"{name} {kind.key(row)}", "action": str(kind.action)}
-        yield {**about, **shown, "reason": kind.reason(row)}
+        yield {**about, **linked, "reason": kind.reason(row)}
 
 
 def is_item(key: str) -> bool:

@@ -22,16 +22,16 @@ from channelstats.pages.model import Page, Section
 def view(request: ViewRequest) -> Page:
     scope = request.scope
     lines = lines_of(scope, registry.REACTIONS)
-    shown = [registry.REACTIONS, registry.REACTION_RATE, registry.REACTED_TO]
+    metrics = [registry.REACTIONS, registry.REACTION_RATE, registry.REACTED_TO]
     if scope.person:
-        shown += [registry.DIFFERENT_EMOJI_EACH, registry.REACTIONS_GIVEN]
+        metrics += [registry.DIFFERENT_EMOJI_EACH, registry.REACTIONS_GIVEN]
         lead = "Reactions to this person's messages, and who they react to."
         people = (
             _partners(request, "reactions_from", "receives", "Who reacts to this person"),
             _partners(request, "reacted_to", "gives", "Who this person reacts to"),
         )
     else:
-        shown.append(registry.DIFFERENT_EMOJI)
+        metrics.append(registry.DIFFERENT_EMOJI)
         lead = "Which emoji people react with, to which messages, and who gives and gets most."
         people = (_receivers(request), _givers(request))
     most_reacted, counted_as = "Messages with the most reactions", registry.REACTIONS
@@ -41,7 +41,7 @@ def view(request: ViewRequest) -> Page:
         Section.of(_emoji_table(request)),
         Section.of(message_table(request, "most_reacted", most_reacted, REACTED, counted_as)),
         *map(Section.of, people),
-        tiles=tiles(scope, *shown),
+        tiles=tiles(scope, *metrics),
         notes=registry.unlisted_notes(scope.now),
     )
 

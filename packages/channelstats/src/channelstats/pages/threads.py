@@ -90,5 +90,5 @@ def _by_channel(request: ViewRequest) -> Table:
     rows = ranked(request.listable(rows, "channel"), ["threads_started", "replies"], "channel")
     columns = {metric.key: column_of(request.scope, metric) for metric in _FIGURES}
     metrics = {metric.key: metric for metric in _FIGURES}
-    shown = rows.select("channel", **columns)
-    return table("channels", "By channel", shown, metrics, bar="threads_started")
+    cells = rows.select("channel", **columns)
+    return table("channels", "By channel", cells, metrics, bar="threads_started")

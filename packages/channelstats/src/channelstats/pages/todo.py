@@ -52,16 +52,16 @@ def view(request: ViewRequest) -> Page:
 
 def _unanswered(request: ViewRequest) -> Table:
     every = queue.unanswered(request)
-    shown = newest(every, MOST_UNANSWERED)
-    rows = shown.select(
+    listed = newest(every, MOST_UNANSWERED)
+    rows = listed.select(
         message=message_cells("slack_cid", "ts"),
         channel="slack_cid",
         person="slack_uid",
-        date=date_cells(shown, request.scope.now.period.zone),
+        date=date_cells(listed, request.scope.now.period.zone),
     )
     about = "Messages, not replies, that nobody else replied or reacted to; the newest first."
-    if shown.height < every.height:
-        about += f" These are the newest {shown.height:,} of {every.height:,}."
+    if listed.height < every.height:
+        about += f" These are the newest {listed.height:,} of {every.height:,}."
     return table("unanswered", "Unanswered messages", rows, about=about)
 
 

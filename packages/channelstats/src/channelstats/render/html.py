@@ -55,8 +55,8 @@ def delta(change: Change | None, kind: Kind, *, less_is_better: bool = False) ->
     if less_is_better and change["state"] != "new":
         meaning = "better" if change["state"] == "down" else "worse"
         text += f", {meaning}"
-    shown = Markup('<span class="{}"><span aria-hidden="true">{}</span> {}</span>')
-    return shown.format(f"delta {meaning}".rstrip(), arrow, text)
+    markup = Markup('<span class="{}"><span aria-hidden="true">{}</span> {}</span>')
+    return markup.format(f"delta {meaning}".rstrip(), arrow, text)
 
 
 def unchanged(change: Change) -> Markup:
@@ -68,8 +68,8 @@ def unchanged(change: Change) -> Markup:
 def emoji(name: str) -> Markup:
     """The name of an emoji, after its sign where it has one here."""
     sign = Markup('<span class="sign" aria-hidden="true">{}</span> ').format(emoji_sign(name))
-    shown = Markup('<span class="emoji"><bdi>:{}:</bdi></span>').format(name)
-    return sign + shown if emoji_sign(name) else shown
+    markup = Markup('<span class="emoji"><bdi>:{}:</bdi></span>').format(name)
+    return sign + markup if emoji_sign(name) else markup
 
 
 def largest(table: Table) -> dict[str, float]:
@@ -126,8 +126,8 @@ class _PageContext:
             return number + counted
         if "message" in value:
             url = self._names.permalink(value["message"])
-            shown = Markup('<a href="{}" rel="noreferrer">{}</a>').format(url, value["text"])
-            return shown if url else escape(value["text"])
+            link = Markup('<a href="{}" rel="noreferrer">{}</a>').format(url, value["text"])
+            return link if url else escape(value["text"])
         if kind is Kind.CHANGE:  # the number itself is in another column
             return unchanged(value) if value["state"] == "same" else delta(value, Kind.NUMBER)
         number, changed = self.value(value["cur"], kind, label), delta(value, kind)

@@ -86,11 +86,11 @@ def json_of_report(document: bytes, wanted: ReportRequest) -> bytes:
     """The document of a period, or the part of it that a report is about."""
     document_part: object = msgspec.Raw(document)
     if wanted.kind in _PARTS:
-        whole, subject = _parts(document), wanted.subject
-        compared, name = _parts(whole["compared"]), _PARTS[wanted.kind][0]
+        parts, subject = _parts(document), wanted.subject
+        compared, name = _parts(parts["compared"]), _PARTS[wanted.kind][0]
         document_part = {
-            **{key: whole[key] for key in _ABOUT},
-            **{key: _only(whole[key], subject) for key in _PARTS[wanted.kind]},
+            **{key: parts[key] for key in _ABOUT},
+            **{key: _only(parts[key], subject) for key in _PARTS[wanted.kind]},
             "compared": {name: _only(compared[name], subject)},
         }
     return indented(document_part)

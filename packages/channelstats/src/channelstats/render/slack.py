@@ -129,14 +129,14 @@ def blocks_of(paragraphs: Iterable[str], last: str = "") -> list[SlackBlock]:
     takes, it is said before the last one how many lines are left out.
     """
     parts = [part for paragraph in paragraphs for part in split_text(paragraph)]
-    shown, characters = list[str](), len(last) + LONGEST_LINE
+    lines, characters = list[str](), len(last) + LONGEST_LINE
     for part in parts[: MOST_BLOCKS - 2]:
         characters += len(part)
         if characters > MOST_CHARACTERS:
             break
-        shown.append(part)
-    left = sum(part.count("\n") + 1 for part in parts[len(shown) :])
-    texts = (*shown, f"… and {left:,} more {plural(left, 'line')}" if left else "", last)
+        lines.append(part)
+    left = sum(part.count("\n") + 1 for part in parts[len(lines) :])
+    texts = (*lines, f"… and {left:,} more {plural(left, 'line')}" if left else "", last)
     return [text_block(text) for text in texts if text]
 
 

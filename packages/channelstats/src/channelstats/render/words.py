@@ -95,8 +95,8 @@ def duration_text(seconds: int) -> str:
     """About how long so many seconds are: 45 s, 3.5 min, 42 min, 2.1 days."""
     for size, unit in ((86_400, "days"), (3_600, "h"), (60, "min")):
         if seconds >= size:
-            shown = number_text(round(seconds / size, 1 if seconds < 10 * size else None))
-            return f"{shown} {unit}" if (shown, unit) != ("1", "days") else "1 day"
+            number = number_text(round(seconds / size, 1 if seconds < 10 * size else None))
+            return f"{number} {unit}" if (number, unit) != ("1", "days") else "1 day"
     return f"{seconds} s"
 
 

@@ -6,7 +6,7 @@ knows.
 
     targets        which report goes where, and what it is made of
     posting        one report in Slack, and every report of a week with goals and alerts
-    announcing     notifies subscribers of a new week, and of goals that are sure to be missed
+    announcing     notifies subscribers of a new week, and of goals already missed
     week_messages  what they are told
     mail           one mail, handed to the operator's server
     web_push       what a browser gives, where messages may be sent to, and sending one

@@ -1,5 +1,5 @@
 """Notifies the subscribers of the dashboard of a new weekly report, and before a week is over of
-goals that are sure to be missed and of alerts.
+goals already missed and of alerts.
 
 Rule: nobody is notified of anything twice, nor of a week that was complete when they subscribed. A
 run holds the lease of the subscriptions while it sends, so of several programs one sends; if it is

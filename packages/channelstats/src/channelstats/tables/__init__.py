@@ -9,7 +9,7 @@ one is written.
     message_row    a message as a row and an item; mentions, reactions, replies as text
     columns        messages as columns, and those of a date in a file
     messages       reading and writing messages, as rows and as columns
-    day_versions   which state of a date's messages is the present one; dates being written to
+    day_versions   the current version of each day; dates being written to
     first_posts    each person's first message, updated while messages come in
     exclusion      messages without those who are excluded; people and dates that are removed
     directory      users and channels, and what is counted of them

@@ -1,4 +1,4 @@
-"""Which state of a date's messages is the present one: versions, in the table Configuration.
+"""The current version of each day, in the table Configuration.
 
 Rule: no version ever stands for two states. A date is open, durably, before the first of its rows
 is written; it gets a version that never was before when all of them are written and the index by

@@ -238,7 +238,7 @@ class Messages:
         return {day: pl.concat(frames) for day, frames in frames_of.items()}
 
     async def keep_days(self) -> None:
-        """Make the files that are missing of dates that are closed, the latest first."""
+        """Write missing day files, the latest first."""
         versions = {
             day: version for day, version in sorted((await self.versions.all()).items()) if version
         }

@@ -76,8 +76,8 @@ class Query(msgspec.Struct, frozen=True):
         fields = {**span, **chosen, ONLY: choice.only, **changed}
         if fields.get("weeks") == str(USUAL):
             del fields["weeks"]
-        shown = {name: text for name, text in fields.items() if text}
-        return f"?{urlencode(shown, doseq=True)}" if shown else ""
+        filled = {name: text for name, text in fields.items() if text}
+        return f"?{urlencode(filled, doseq=True)}" if filled else ""
 
 
 def asked(

@@ -346,9 +346,9 @@ class ViewContext:
 
     def _profile(self, kind: Kind, subject: str) -> Markup:
         """A name that leads to whoever or whatever has it, where that is known."""
-        shown = Markup("<bdi>{}</bdi>").format(self._directory.called(subject, kind))
+        markup = Markup("<bdi>{}</bdi>").format(self._directory.called(subject, kind))
         address = self.to.named(kind, subject)
-        return Markup('<a href="{}">{}</a>').format(address, shown) if address else shown
+        return Markup('<a href="{}">{}</a>').format(address, markup) if address else markup
 
     def _message(self, text: str) -> Markup:
         when = minute_text(seconds(text.split("/")[1]), self._visit.zone)
@@ -356,8 +356,8 @@ class ViewContext:
         says = Markup(' <q class="says" dir="auto">{}</q>').format(line) if line else Markup("")
         if not address:
             return escape(when) + says
-        shown = Markup('<a class="outside" href="{}" rel="noreferrer">{}</a>')
-        return shown.format(address, when) + says
+        link = Markup('<a class="outside" href="{}" rel="noreferrer">{}</a>')
+        return link.format(address, when) + says
 
 
 def _span(first: date, last: date) -> str:

@@ -76,11 +76,11 @@ def _parts(chart: Heat, width: float, high: float, leads: Leads) -> Iterator[Mar
             if chart.sizes and chart.sizes[down] < FEWEST:
                 kind += " few"
             yield shape("rect", kind, x=begin + _GAP / 2, y=top + _GAP / 2, rx=4, **size)
-            shown = f"{_cell(chart, down, across)}\n{figure_text(value, chart.kind)}"
+            tooltip = f"{_cell(chart, down, across)}\n{figure_text(value, chart.kind)}"
             if chart.sizes:
-                shown += f" of {chart.sizes[down]:,}"
+                tooltip += f" of {chart.sizes[down]:,}"
             to = leads((chart.rows[down], chart.columns[across])) if value else ""
-            yield target(begin, top, wide, high, shown, to)
+            yield target(begin, top, wide, high, tooltip, to)
 
 
 def _width_of(names: Iterable[str]) -> float:
