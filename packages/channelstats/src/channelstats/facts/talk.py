@@ -187,19 +187,25 @@ def _near(asked: pl.DataFrame, messages: pl.DataFrame) -> pl.DataFrame:
     question = {"asker": "slack_uid", "asked_at": "ts", "asked_in": "slack_cid"}
     rows = asked.select("at", there=there, to_all=_has(Sign.TO_ALL), **question)
     rows = rows.explode("there")
-    # Most are left out by their place and time, before anything else is looked up.
-    rows = rows.hstack(messages.select(_KEY)[rows["there"]])
-    rows = rows.with_columns(gap=pl.col("ts") - pl.col("asked_at")).filter(
-        pl.col("slack_cid") == pl.col("asked_in"), pl.col("gap").is_between(-BEFORE, FOLLOWED)
-    )
+    # Most are left out by who wrote them, where and when, before anything else is looked up; far
+    # ahead all are but the asker's and those that name somebody.
     names = pl.col("mentions")
-    near = rows.hstack(messages.drop(_KEY)[rows["there"]]).with_columns(
+    about = messages.select(*_KEY, "slack_uid", names_any=names.is_not_null())
+    rows = rows.hstack(about[rows["there"]]).with_columns(
         step=pl.col("there") - pl.col("at"),
+        gap=pl.col("ts") - pl.col("asked_at"),
         by_asker=pl.col("slack_uid") == pl.col("asker"),
-        names_asker=names.list.contains(pl.col("asker")).fill_null(value=False),
+    )
+    rows = rows.filter(
+        pl.col("slack_cid") == pl.col("asked_in"),
+        pl.col("gap").is_between(-BEFORE, FOLLOWED),
+        (pl.col("step") <= _AHEAD) | pl.col("by_asker") | pl.col("names_any"),
+    )
+    near = rows.hstack(messages.drop(*_KEY, "slack_uid")[rows["there"]]).with_columns(
+        names_asker=names.list.contains(pl.col("asker")).fill_null(value=False)
     )
     is_near = pl.col("step") <= _AHEAD
-    is_named = names.is_not_null() & ~pl.col("names_asker") & is_near & (pl.col("step") > 0)
+    is_named = pl.col("names_any") & ~pl.col("names_asker") & is_near & (pl.col("step") > 0)
     row = pl.int_range(pl.len())
     named = near.select("at", slack_uid=names, row=pl.when(is_named).then(row)).drop_nulls("row")
     present = near.filter(is_near).select("at", "slack_uid")
