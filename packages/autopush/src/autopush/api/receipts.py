@@ -67,11 +67,11 @@ _log: Final = logs.get(__name__)
 
 def preferences(text: str | None) -> dict[str, str]:
     """The first members of a Prefer header, RFC 7240; parameters are ignored."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for member in (text or "").split(",", MAX_MEMBERS)[:MAX_MEMBERS]:
         name, _, value = member.partition(";")[0].partition("=")
-        found.setdefault(name.strip().lower(), value.strip().strip('"'))
-    return found
+        values.setdefault(name.strip().lower(), value.strip().strip('"'))
+    return values
 
 
 @dataclass(eq=False)
@@ -303,8 +303,8 @@ class ReceiptHandler:
         return PushError(Errno.RATE_EXCEEDED, what, retry_after=seconds)
 
     async def _documents(self, identifier: str, gone: set[str], check: bool) -> list[Document]:
-        found = await cast(Receipts, self._receipts).of_subscription(identifier)
-        return [await self._settled(each, gone, check=check) for each in found]
+        receipts = await cast(Receipts, self._receipts).of_subscription(identifier)
+        return [await self._settled(each, gone, check=check) for each in receipts]
 
     # ── streams ──────────────────────────────────────────────────────────────────────────────────
 

@@ -190,10 +190,10 @@ def _claims(headers: Mapping[str, str]) -> dict[str, object]:
         claims = jwt.parse(parse_credentials(authorization, {}).token).claims
     except (PushError, ValueError):
         return {}
-    found = {f"jwt_{name}": claims.get(name) for name in _CLAIMS}
+    fields = {f"jwt_{name}": claims.get(name) for name in _CLAIMS}
     return {
         name: value[:MAX_TEXT] if isinstance(value, str) else value
-        for name, value in found.items()
+        for name, value in fields.items()
         if isinstance(value, str | int | float)
     }
 

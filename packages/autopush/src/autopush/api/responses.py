@@ -60,8 +60,8 @@ def method_not_allowed(allowed: str) -> PushError:
 
 
 def no_websocket_here(url: str) -> PushError:
-    found = f"No WebSocket is opened here; user agents connect to {url}"
-    return PushError(Errno.INVALID_ENDPOINT, found)
+    message = f"No WebSocket is opened here; user agents connect to {url}"
+    return PushError(Errno.INVALID_ENDPOINT, message)
 
 
 def upgrade_required(url: str) -> PushError:

@@ -90,5 +90,5 @@ class SenderCounts:
     def most(self, number: int) -> dict[str, int]:
         """Those with the most messages first; keys in base64url."""
         counts = ((key, count) for key, count in self._counts.items() if isinstance(key, bytes))
-        found = nlargest(number, counts, key=itemgetter(1))
-        return {encode_base64url(key): count for key, count in found}
+        largest = nlargest(number, counts, key=itemgetter(1))
+        return {encode_base64url(key): count for key, count in largest}

@@ -31,10 +31,10 @@ class EndpointUrl(NamedTuple):
 
 def parse_endpoint_url(text: str) -> EndpointUrl | None:
     """Accepts any host; None if the URL contains no endpoint."""
-    found = _ENDPOINT.search(text.strip())
-    if found is None:
+    match = _ENDPOINT.search(text.strip())
+    if match is None:
         return None
-    return EndpointUrl(found["kind"] == "s", found["version"], found["token"])
+    return EndpointUrl(match["kind"] == "s", match["version"], match["token"])
 
 
 class Arrival(StrEnum):

@@ -199,7 +199,7 @@ class Presence:
         if depth is Depth.SUBSCRIPTIONS:
             rate = max(rate, 2 * len(users) / RESTORE_TIME)
         limiter = RateLimiter(rate, clock=self.now, sleep=self.sleep)
-        found = self._missed
+        missed_before = self._missed
         # Those that are busy with a request come again at the end.
         for user in chain(users, filter(self._is_busy, users)):
             await limiter.acquire(1)
@@ -212,7 +212,7 @@ class Presence:
                 return
             except KeytablesError:
                 user.check_storage()  # the session decides whether to read
-        _log.info("Checked storage after an outage", found=self._missed - found)
+        _log.info("Checked storage after an outage", found=self._missed - missed_before)
 
     def _is_busy(self, user: ConnectedUser) -> bool:
         return user.is_connected and not user.is_active

@@ -374,9 +374,9 @@ class UserAgentConnection(WebSocketProtocol):
         uaid, acked = notification.uaid, self._node.registry.acked
         if acked.was_acked(uaid, row):
             return True
-        taken = notification.timestamp - MAX_CLOCK_SKEW
-        is_of_connection = row.update_id is None and taken > self.connected_at / 1000
-        if is_of_connection and acked.knows_all_since(taken):
+        accepted_at = notification.timestamp - MAX_CLOCK_SKEW
+        is_of_connection = row.update_id is None and accepted_at > self.connected_at / 1000
+        if is_of_connection and acked.knows_all_since(accepted_at):
             return False
         is_stored = await self.messages.has(uaid, row)
         # It may have been acked and deleted since the store read it.

@@ -373,9 +373,9 @@ class FrameReader:
         self._message += payload
         if not final:
             return None
-        whole = bytes(self._message)
+        message = bytes(self._message)
         self._message = self._decoder = None
-        return whole
+        return message
 
 
 def _extended_length(buffer: bytearray, key: int) -> int:

@@ -76,9 +76,9 @@ def _split_target(method: str, target: str) -> tuple[str, str] | None:
         return None
     end = len(rest)
     for mark in "/?":
-        found = rest.find(mark)
-        if 0 <= found < end:
-            end = found
+        position = rest.find(mark)
+        if 0 <= position < end:
+            end = position
     host, path = rest[:end], rest[end:]
     if not host:
         return None

@@ -530,13 +530,13 @@ class Sibling:
             self._answer(connection.number, self._adopt(sockets.pop(), connection.state))
 
     def _carry_out(self, call: _Call) -> None:
-        found = self._ports.get(call.port)
-        if found is None:
+        entry = self._ports.get(call.port)
+        if entry is None:
             return  # it has failed on the other side
         if self._heard_at > call.expires:
             self._send(_TooLate(call.number))  # it has failed there, or is about to
             return
-        port, answer = found
+        port, answer = entry
         try:
             asked = port.decode_asked(call.asked)
         except msgspec.ValidationError:  # of a version that asks something else

@@ -106,18 +106,18 @@ class ServerTls:
 
     def warnings(self, now: float) -> list[str]:
         """Problems that the operator should know. `now`: seconds since the epoch."""
-        found = []
+        problems = []
         path, certificate = self._certificate_file, self._loaded.certificate
         if certificate.not_valid_after_utc.timestamp() < now:
-            found.append(f"{path}: the certificate expired on {_day(self.expires)}")
+            problems.append(f"{path}: the certificate expired on {_day(self.expires)}")
         elif certificate.not_valid_before_utc.timestamp() > now:
             day = _day(certificate.not_valid_before_utc)
-            found.append(f"{path}: the certificate is not valid before {day}")
+            problems.append(f"{path}: the certificate is not valid before {day}")
         mode = self._loaded.key_mode
         if mode & _READABLE_BY_OTHERS:
             path = self._key_file
-            found.append(f"{path} is open to other users (mode {mode:o}): chmod o= {path}")
-        return found
+            problems.append(f"{path} is open to other users (mode {mode:o}): chmod o= {path}")
+        return problems
 
     def _choose(self, tls: ssl.SSLObject, _name: str | None, _context: object) -> None:
         # This changes only the certificate; other settings of `context` stay in force.

@@ -72,20 +72,20 @@ class Broadcasts:
 
     def subscriptions(self, ids: tuple[str, ...]) -> "Subscriptions":
         """Those of a user agent that was just sent every change."""
-        found = self._shared.get(ids)
-        if found is None:
+        shared = self._shared.get(ids)
+        if shared is None:
             if len(self._shared) >= MAX_SHARED:
                 self._shared.clear()
-            found = self._shared[ids] = Subscriptions(self, ids, self.change_count)
-        return found
+            shared = self._shared[ids] = Subscriptions(self, ids, self.change_count)
+        return shared
 
     def restore(self, versions: Mapping[str, str]) -> "Subscriptions":
         """Those of a user agent that another process has sent these versions, by the id. What is
         new or was not known there is sent with the next ping.
         """
-        found = {name: self._current[name] for name in versions if name in self._current}
-        ids = tuple(text for text, _, _ in found.values())
-        if all(version == versions[name] for name, (_, version, _) in found.items()):
+        known = {name: self._current[name] for name in versions if name in self._current}
+        ids = tuple(text for text, _, _ in known.values())
+        if all(version == versions[name] for name, (_, version, _) in known.items()):
             return self.subscriptions(ids)
         return Subscriptions(self, ids, 0)
 
@@ -148,8 +148,8 @@ class Subscriptions:
         return self._broadcasts.subscriptions(self._ids), dict(self._changes())
 
     def _changes(self) -> list[tuple[str, str]]:
-        found = (self._broadcasts.find(name) for name in self._ids)
-        return [each[:2] for each in found if each is not None and each[2] > self._seen]
+        broadcasts = (self._broadcasts.find(name) for name in self._ids)
+        return [each[:2] for each in broadcasts if each is not None and each[2] > self._seen]
 
 
 NO_BROADCASTS: Final = Broadcasts()

@@ -141,16 +141,16 @@ class Accounts:
             for account in (await self.read()).values()
             for identity in account.identities
         }
-        found = Counter[str]()
+        counts = Counter[str]()
         after: Cursor | None = None
         while True:
             page = await self._table.scan(limit=DEVICES_PER_PAGE, after=after)
             for row in page.items:
                 if (name := owners.get(str(row.get("account")))) is not None:
-                    found[name] += 1
+                    counts[name] += 1
             after = page.cursor
             if after is None:
-                return found
+                return counts
 
     async def _read(self) -> tuple[Item | None, dict[str, Account]]:
         row = await self._table.get((ACCOUNTS_ROW,))
@@ -187,7 +187,7 @@ def _check_known(accounts: dict[str, Account], name: str) -> Account:
 
 def _accounts(row: Item | None) -> dict[str, Account]:
     stored = (row or {}).get("accounts")
-    found: dict[str, Account] = {}
+    accounts: dict[str, Account] = {}
     for name, members in sorted(stored.items()) if isinstance(stored, dict) else ():
         if not isinstance(members, dict):
             continue
@@ -195,7 +195,7 @@ def _accounts(row: Item | None) -> dict[str, Account]:
         if isinstance(token_hash, str) and isinstance(created_at, int):
             connections, number = members.get("connections"), members.get("number")
             expires_at, former = members.get("expires_at"), members.get("former")
-            found[name] = Account(
+            accounts[name] = Account(
                 name,
                 token_hash,
                 created_at,
@@ -205,12 +205,12 @@ def _accounts(row: Item | None) -> dict[str, Account]:
                 tuple(map(str, former)) if isinstance(former, list) else (),
             )
     # Written before there were numbers; every reader gives the same ones.
-    unnumbered = [each for each in found.values() if each.number == UNNUMBERED]
-    for each, number in zip(unnumbered, _free_numbers(found.values()), strict=False):
-        found[each.name] = replace(each, number=number)
-    return found
+    unnumbered = [each for each in accounts.values() if each.number == UNNUMBERED]
+    for each, number in zip(unnumbered, _free_numbers(accounts.values()), strict=False):
+        accounts[each.name] = replace(each, number=number)
+    return accounts
 
 
 def _free_numbers(accounts: Iterable[Account]) -> Iterator[int]:
-    taken = {each.number for each in accounts}
-    return (number for number in range(MAX_ACCOUNTS) if number not in taken)
+    used = {each.number for each in accounts}
+    return (number for number in range(MAX_ACCOUNTS) if number not in used)

@@ -124,17 +124,17 @@ async def unfinished_copy(engine: Engine, plan: TablePlan) -> str | None:
 
 def service_tables(names: Iterable[str], plan: TablePlan) -> list[Table]:
     """Those of the service, of any month, among tables of these names."""
-    found = []
+    tables = []
     for name in names:
         if name == plan.router:
-            found.append(router_table(name))
+            tables.append(router_table(name))
         elif name == plan.storage:
-            found.append(storage_table(name))
+            tables.append(storage_table(name))
         elif name == plan.receipt:
-            found.append(receipt_table(name))
+            tables.append(receipt_table(name))
         elif name == plan.message or Month.parse(plan.message, name) is not None:
-            found.append(message_table(name))
-    return found
+            tables.append(message_table(name))
+    return tables
 
 
 def _capacity(name: str, plan: TablePlan) -> Capacity | None:

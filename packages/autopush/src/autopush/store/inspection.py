@@ -115,15 +115,15 @@ async def inspect_user(
         names = [plan.storage]
     else:
         names = [record.current_month or "", *filter(None, [record.moved_from])]
-    found = []
+    tables = []
     missing: str | None = None
     for name in names:
         messages = await _open(engine, plan, name, record.router_type, hash_uaid, now)
         if messages is not None:
-            found.append(await _read(messages, uaid, channel_id, now))
+            tables.append(await _read(messages, uaid, channel_id, now))
         elif name == names[0]:
             missing = name
-    return UserInspection(row, record, tuple(found), missing)
+    return UserInspection(row, record, tuple(tables), missing)
 
 
 async def count_messages(

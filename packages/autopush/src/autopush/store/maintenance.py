@@ -117,14 +117,14 @@ class UserRemover:
             versions = await engine.open_table(storage_table(plan.storage))
         return cls(engine, uaid_hasher(key_hash), router, versions, messages)
 
-    async def drop_unless_connected(self, found: Sequence[Item], now: float) -> None:
+    async def drop_unless_connected(self, items: Sequence[Item], now: float) -> None:
         """Drop the user agents of these index items, unless they have connected since.
 
         Users of bridges do not connect: they are dropped if they have had no subscription for
         months.
         """
-        expected = {item["uaid"]: item["last_connect"] for item in found}
-        records = await self.router.batch_get([_key(item) for item in found])
+        expected = {item["uaid"]: item["last_connect"] for item in items}
+        records = await self.router.batch_get([_key(item) for item in items])
         old = [
             (record, await self._messages_of(record))
             for record in records
@@ -239,12 +239,12 @@ async def delete_uaids(
 
 def months_ago(now: float, fewest: int, most: int) -> list[Month]:
     """The months from `fewest` to `most` months before that of `now`, latest first."""
-    month, found = Month.at(now), []
+    month, months = Month.at(now), []
     for number in range(most + 1):
         if number >= fewest:
-            found.append(month)
+            months.append(month)
         month = month.previous
-    return found
+    return months
 
 
 async def find_old_users(
@@ -252,11 +252,11 @@ async def find_old_users(
 ) -> dict[int, int]:
     """The number of user agents under each of these index keys, without empty ones. Reads only."""
     rest = iter(keys)
-    found: dict[int, int] = {}
+    counts_by_key: dict[int, int] = {}
     while some := list(islice(rest, CONCURRENT_KEYS)):
         counts = await asyncio.gather(*(_count(remover, key, limiter) for key in some))
-        found |= {key: count for key, count in zip(some, counts, strict=True) if count}
-    return found
+        counts_by_key |= {key: count for key, count in zip(some, counts, strict=True) if count}
+    return counts_by_key
 
 
 async def drop_old_users(

@@ -289,18 +289,18 @@ class Messages:
             if this not in self._topic_puts:
                 return  # it was delivered and acked meanwhile
             there = error.item or {}
-            found = _topic_order(there)
+            stored_order = _topic_order(there)
             least = order + TOPIC_SKEW * MICROSECONDS
             # A clock set forward between the acceptance of a message and this line makes an older
             # row look newer. Only the wall clock tells the time since the acceptance.
-            is_newer = least < found <= self._clock() * MICROSECONDS
+            is_newer = least < stored_order <= self._clock() * MICROSECONDS
             version = item["updateid"]
             is_this = there.get("updateid") == version or (
-                found == order and "updateid" not in there  # its tombstone
+                stored_order == order and "updateid" not in there  # its tombstone
             )
             if is_newer or is_this:
                 return
-            item["topic_order"] = order = max(order, found + 1)
+            item["topic_order"] = order = max(order, stored_order + 1)
             before = max(_seconds(item, "timestamp"), _seconds(there, "timestamp")) + 1
             await condition_held(self._put_topic(item, order, before))
         finally:

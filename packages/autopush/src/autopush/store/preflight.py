@@ -124,8 +124,8 @@ class _Check:
         self._step("save a version", "PutItem", name)
         await versions.store(update)
         self._step("read versions", "Query", name)
-        found = (await versions.read(self._uaid, None)).messages
-        self._expect([stored.row for stored in found], [row_of(update)])
+        stored_messages = (await versions.read(self._uaid, None)).messages
+        self._expect([stored.row for stored in stored_messages], [row_of(update)])
         self._step("read a version", "GetItem", name)
         self._expect(await versions.find(self._uaid, row_of(update)), update)
         self._step("delete a version", "DeleteItem", name)
@@ -165,8 +165,8 @@ class _Check:
         await messages.store(plain)
         await messages.save(topic)
         self._step("read messages", "Query", name)
-        found = (await messages.read(self._uaid, None)).messages
-        self._expect([stored.row for stored in found], [row_of(topic), row_of(plain)])
+        stored_messages = (await messages.read(self._uaid, None)).messages
+        self._expect([stored.row for stored in stored_messages], [row_of(topic), row_of(plain)])
         self._step("delete a message", "DeleteItem", name)
         self._expect(await messages.delete(self._uaid, row_of(topic)), True)
         self._step("delete messages", "BatchWriteItem", name)
@@ -232,8 +232,8 @@ class _Check:
         self.doing = f"preflight: cannot {doing}"
         self.call, self.table, self.index = call, table, index
 
-    def _expect(self, found: object, expected: object) -> None:
-        if found != expected:
+    def _expect(self, actual: object, expected: object) -> None:
+        if actual != expected:
             call = f"{self.call} on table {self.table}"
             raise PreflightFailed(f"{self.doing}: {call} does not return what was written")
 
@@ -287,8 +287,8 @@ async def accept_keys(
 
 async def _read_fingerprints(table: TableHandle) -> frozenset[object]:
     row = await table.get((KEYS_ROW,))
-    found = (row or {}).get(FINGERPRINTS)
-    return found if isinstance(found, frozenset) else frozenset()
+    fingerprints = (row or {}).get(FINGERPRINTS)
+    return fingerprints if isinstance(fingerprints, frozenset) else frozenset()
 
 
 async def _are_lost(

@@ -271,8 +271,8 @@ class PushStore:
         # Oldest first, as in `remove`.
         for messages in self.tables:
             with contextlib.suppress(TableNotFound):
-                if (found := await messages.find(message.uaid, row)) is not None:
-                    return found
+                if (notification := await messages.find(message.uaid, row)) is not None:
+                    return notification
         return None
 
     async def is_deleted(self, message: MessageId) -> bool:

@@ -141,12 +141,12 @@ class Receipts:
 
     async def of_subscription(self, receipt: str) -> list[Receipt]:
         """Those of one subscription, in the order of their acceptance."""
-        found: list[Receipt] = []
+        receipts: list[Receipt] = []
         page = await self._table.query(receipt, limit=MAX_MESSAGES)
         while True:
-            found += filter(None, map(_receipt, page.items))
-            if page.cursor is None or len(found) >= 2 * MAX_MESSAGES:
-                return sorted(found, key=lambda each: each.times.get("received", 0))
+            receipts += filter(None, map(_receipt, page.items))
+            if page.cursor is None or len(receipts) >= 2 * MAX_MESSAGES:
+                return sorted(receipts, key=lambda each: each.times.get("received", 0))
             page = await self._table.query(receipt, limit=MAX_MESSAGES, after=page.cursor)
 
     # ── waiting ──────────────────────────────────────────────────────────────────────────────────

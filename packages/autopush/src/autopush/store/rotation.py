@@ -63,16 +63,16 @@ MessageTables = Mapping[str, Capacity | None]
 
 
 async def find_tables(engine: Engine, plan: TablePlan) -> MessageTables:
-    found = {}
+    tables = {}
     for name in await engine.table_names():
         if Month.parse(plan.message, name):
             with suppress(TableNotFound):  # dropped by another run
-                found[name] = await engine.capacity(name)
-    return found
+                tables[name] = await engine.capacity(name)
+    return tables
 
 
 def plan_rotation(
-    found: MessageTables, plan: TablePlan, now: float, *, keep: int, idle: Capacity
+    tables: MessageTables, plan: TablePlan, now: float, *, keep: int, idle: Capacity
 ) -> list[RotationStep]:
     """The steps that are due at `now` (epoch seconds).
 
@@ -82,13 +82,13 @@ def plan_rotation(
         return []
     this = Month.at(now)
     name, following = this.table(plan.message), this.next.table(plan.message)
-    capacity = found.get(name, plan.message_capacity)
+    capacity = tables.get(name, plan.message_capacity)
     steps: list[RotationStep] = []
-    if following not in found:
+    if following not in tables:
         steps.append(CreateTable(following, capacity))
-    elif capacity is not None and found[following] not in (None, capacity):
+    elif capacity is not None and tables[following] not in (None, capacity):
         steps.append(SetCapacity(following, capacity))
-    if name not in found:
+    if name not in tables:
         return steps
     oldest = this
     for _ in range(max(keep, MIN_KEEP) - 1):
@@ -96,14 +96,14 @@ def plan_rotation(
     quiet = datetime.fromtimestamp(now, UTC).day >= QUIET_FROM_DAY
     # Users that connected in the last hours of a month may still be moved from its table.
     too_old = oldest if quiet else oldest.previous
-    for table in sorted(found, reverse=True):
+    for table in sorted(tables, reverse=True):
         month = Month.parse(plan.message, table)
         if month is None or month >= this:
             continue
         if month < too_old:
             steps.append(DropTable(table))
         elif month < this.previous or quiet:
-            steps += _lowered(table, found[table], idle)
+            steps += _lowered(table, tables[table], idle)
     return steps
 
 
@@ -208,20 +208,20 @@ async def table_of_bridged_user(store: PushStore, record: UserRecord) -> Message
 
     :raises Throttled: its table keeps changing
     """
-    found: UserRecord | None = record
+    latest: UserRecord | None = record
     for _ in range(MOVE_ATTEMPTS):
-        if found is None:
+        if latest is None:
             return None
-        old = await store.table(found.current_month)
+        old = await store.table(latest.current_month)
         if old is not None and not store.is_behind(old):
             return old
         new = store.current
-        channels = await _channels_of(store, found.uaid, old)
+        channels = await _channels_of(store, latest.uaid, old)
         if channels:  # added, not replaced: another move may have come first
-            await new.add_channels(found.uaid, channels)
-        if await store.users.set_table(found, new.name):
+            await new.add_channels(latest.uaid, channels)
+        if await store.users.set_table(latest, new.name):
             return new
-        found = await store.users.get(found.uaid)
+        latest = await store.users.get(latest.uaid)
     raise Throttled("the message table of the user keeps changing")
 
 

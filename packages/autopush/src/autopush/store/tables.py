@@ -101,8 +101,8 @@ class Month(NamedTuple):
     @classmethod
     def parse(cls, prefix: str, name: str) -> Self | None:
         """The month of a message table; None for any other name, the bare prefix included."""
-        found = re.fullmatch(rf"{re.escape(prefix)}_([0-9]{{4}})_(0[1-9]|1[0-2])", name)
-        return cls(int(found[1]), int(found[2])) if found else None
+        match = re.fullmatch(rf"{re.escape(prefix)}_([0-9]{{4}})_(0[1-9]|1[0-2])", name)
+        return cls(int(match[1]), int(match[2])) if match else None
 
     @property
     def next(self) -> "Month":

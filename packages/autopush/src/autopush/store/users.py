@@ -164,21 +164,21 @@ _ATTRIBUTES: Final[Mapping[str, type]] = {
 
 def parse_record(uaid: str, item: Item) -> UserRecord | None:
     """The record in a row, None if it lacks a required attribute."""
-    found: dict[str, Any] = {
+    attributes: dict[str, Any] = {
         name: value for name, value in item.items() if type(value) is _ATTRIBUTES.get(name)
     }
-    if "router_type" not in found or "connected_at" not in found:
+    if "router_type" not in attributes or "connected_at" not in attributes:
         return None
-    if "curmonth" in found:  # as the documentation of the original names it
-        month = found.pop("curmonth")
-        found.setdefault("current_month", month)
-    if "wake_data" in found:
-        wake = found.pop("wake_data").get("data")
-        if isinstance(wake, dict) and found["router_type"] == SIMPLEPUSH:
-            found["wake_data"] = wake
-    if "min_urgency" in found and found["min_urgency"] not in LEVELS:
-        del found["min_urgency"]  # of a later version
-    return UserRecord(uaid, **found)
+    if "curmonth" in attributes:  # as the documentation of the original names it
+        month = attributes.pop("curmonth")
+        attributes.setdefault("current_month", month)
+    if "wake_data" in attributes:
+        wake = attributes.pop("wake_data").get("data")
+        if isinstance(wake, dict) and attributes["router_type"] == SIMPLEPUSH:
+            attributes["wake_data"] = wake
+    if "min_urgency" in attributes and attributes["min_urgency"] not in LEVELS:
+        del attributes["min_urgency"]  # of a later version
+    return UserRecord(uaid, **attributes)
 
 
 class Users:
@@ -213,13 +213,13 @@ class Users:
         """The records of these users; incomplete ones are left out."""
         items = await self._table.batch_get([(self._hash(uaid),) for uaid in uaids])
         by_key = {item["uaid"]: item for item in items}
-        found = {}
+        records = {}
         for uaid in uaids:
             item = by_key.get(self._hash(uaid))
             record = None if item is None else parse_record(uaid, item)
             if record is not None:
-                found[uaid] = record
-        return found
+                records[uaid] = record
+        return records
 
     async def connect(
         self,

@@ -127,7 +127,7 @@ class Versions:
         page = await self._table.query(user, sort=sort, limit=PAGE)
         while page.cursor is not None and not page.items:
             page = await self._table.query(user, sort=sort, limit=PAGE, after=page.cursor)
-        stored = [found for item in page.items if (found := _stored(uaid, item)) is not None]
+        stored = [message for item in page.items if (message := _stored(uaid, item)) is not None]
         last = str(page.items[-1]["chid"]) if page.cursor is not None else None
         return StoredPage(stored, last)
 

@@ -297,15 +297,17 @@ def parse_message_id(ring: KeyRing, text: str) -> MessageId:
     digits, separator, last = rest.partition(":")
     if not is_uaid(uaid) or not is_uaid(digits):
         raise ValueError("not a message id: user or channel is malformed")
-    whole = f"{mark}{fernet}" + "=" * (-len(fernet) % 4)
+    padded = f"{mark}{fernet}" + "=" * (-len(fernet) % 4)
     channel_id = dashed(digits)
     if version == MessageKind.TIMESTAMPED:
         sort_time = parse_sort_time(last)
-        return MessageId(MessageKind.TIMESTAMPED, uaid, channel_id, None, sort_time, whole, receipt)
+        return MessageId(
+            MessageKind.TIMESTAMPED, uaid, channel_id, None, sort_time, padded, receipt
+        )
     if version == MessageKind.TOPIC and last and ":" not in last:
-        return MessageId(MessageKind.TOPIC, uaid, channel_id, last, None, whole, receipt)
+        return MessageId(MessageKind.TOPIC, uaid, channel_id, last, None, padded, receipt)
     if version == MessageKind.LEGACY and not separator:
-        return MessageId(MessageKind.LEGACY, uaid, channel_id, None, None, whole)
+        return MessageId(MessageKind.LEGACY, uaid, channel_id, None, None, padded)
     raise ValueError("not a message id: unknown form")
 
 

@@ -239,8 +239,8 @@ def _other_scheme(words: list[str]) -> str:
 def _wrong_parameters(text: str, missing: str) -> str:
     """Why ``t=`` or ``k=`` was not found in what follows the scheme ``vapid``."""
     between = f"{EXPECTED}, with a comma between t= and k="
-    if (found := _PARAMETER.search(text)) is not None:
-        return f"{between}, got {shown(found[1] or found[0][0])} in place of the comma"
+    if (match := _PARAMETER.search(text)) is not None:
+        return f"{between}, got {shown(match[1] or match[0][0])} in place of the comma"
     labels = []
     for piece in text.split(",", _MAX_NAMED)[:_MAX_NAMED]:
         label, equals, value = piece.partition("=")
