@@ -46,14 +46,14 @@ def _refuse(
         parser.error(f"the command comes first: autopush {name} [options]")
     if not _FLAG.fullmatch(name):
         # Most texts could be a key, so they are not shown.
-        shown = repr(word) if _HARMLESS.fullmatch(word) else f"one of {len(word)} characters"
+        described = repr(word) if _HARMLESS.fullmatch(word) else f"one of {len(word)} characters"
         before = ["", *words][words.index(word)].partition("=")[0]
         switch = next((row for row in OPTIONS if before in (row.flag, row.off_flag)), None)
         if switch is not None and switch.value_type.is_flag:
             other = switch.off_flag if before == switch.flag else switch.flag
-            parser.error(f"{before} takes no value, got {shown}; its opposite is {other}")
+            parser.error(f"{before} takes no value, got {described}; its opposite is {other}")
         after = f" after {before}" if _FLAG.fullmatch(before) else ""
-        parser.error(f"there is an argument too many{after}: {shown}")
+        parser.error(f"there is an argument too many{after}: {described}")
     for option in OPTIONS:
         if name in (option.short, option.flag, option.off_flag):
             others = " and ".join(f"`autopush {other}`" for other in option.commands)

@@ -216,14 +216,14 @@ class Directory:
             raise OrderFailed(f"{words} ({type(error).__name__})") from None
 
     def _validation(self, error: errors.ValidationError) -> str:
-        found = []
+        problems = []
         for authorization in error.failed_authzrs:
             name = authorization.body.identifier.value
             for body in authorization.body.challenges:
                 if body.error is not None:
-                    found.append(self._problem(body.error, name, is_validation=True))
+                    problems.append(self._problem(body.error, name, is_validation=True))
                     break
-        return "; ".join(found)
+        return "; ".join(problems)
 
     def _problem(
         self, error: messages.Error, name: str = "", *, is_validation: bool = False

@@ -164,8 +164,8 @@ def certificate_facts(certificate: "Certificate") -> CertificateFacts:
     from cryptography import x509  # noqa: PLC0415 - see above
 
     try:
-        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
-        names = frozenset(found.value.get_values_for_type(x509.DNSName))
+        extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+        names = frozenset(extension.value.get_values_for_type(x509.DNSName))
     except (x509.ExtensionNotFound, ValueError):
         names = frozenset()
     common = certificate.issuer.get_attributes_for_oid(x509.NameOID.COMMON_NAME)

@@ -49,8 +49,8 @@ class SharedCertificate:
             except (InvalidToken, msgspec.MsgspecError):
                 state = None
         self._revision = revision if isinstance(revision, int) else 0
-        found = challenges.items() if isinstance(challenges, dict) else ()
-        answers = {token: text for token, text in found if isinstance(text, str)}
+        pairs = challenges.items() if isinstance(challenges, dict) else ()
+        answers = {token: text for token, text in pairs if isinstance(text, str)}
         return SharedState(self._revision, state, answers)
 
     async def write(self, state: AcmeState) -> int:

@@ -58,8 +58,8 @@ class Command:
 
     def line(self) -> CommandLine:
         """Imports the module."""
-        found: CommandLine = import_module(f"{__name__}.{self.module}").COMMANDS[self.name]
-        return found
+        command_line: CommandLine = import_module(f"{__name__}.{self.module}").COMMANDS[self.name]
+        return command_line
 
 
 COMMANDS: Final = (

@@ -114,8 +114,8 @@ def embedded_store(settings: Settings, action: str) -> Path:
 
 def backups_in(folder: Path) -> list[Path]:
     """The backups in a folder, oldest first."""
-    found = (name for name in folder.iterdir() if _NAME.fullmatch(name.name))
-    return sorted(name for name in found if (name / MANIFEST).is_file())
+    candidates = (name for name in folder.iterdir() if _NAME.fullmatch(name.name))
+    return sorted(name for name in candidates if (name / MANIFEST).is_file())
 
 
 def digest(path: Path) -> str:
@@ -333,8 +333,8 @@ def _checked(backup: Path, router_table: str) -> Manifest:
 
 
 def _hint(folder: Path) -> str:
-    found = backups_in(folder) if folder.is_dir() else []
-    return f"; the newest in it is {found[-1].name}" if found else ""
+    backups = backups_in(folder) if folder.is_dir() else []
+    return f"; the newest in it is {backups[-1].name}" if backups else ""
 
 
 def _restore_key(settings: Settings, name: str, saved: Path) -> str:

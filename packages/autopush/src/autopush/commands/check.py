@@ -52,17 +52,17 @@ def check(settings: Settings, arguments: argparse.Namespace) -> int:
 def _check_files(store: Path, arguments: argparse.Namespace) -> int:
     began = monotonic()
     try:
-        found = check_store(store, timeout=arguments.timeout or float("inf"))
+        result = check_store(store, timeout=arguments.timeout or float("inf"))
     except KeytablesError as error:
         raise StartupError(str(error)) from error
     files = [store, *(file.path for file in part_files(str(store)) if file.has_rows)]
     size = sum(file.stat().st_size for file in files)
     notes = [f"{size / 1e6:,.1f} MB", f"{monotonic() - began:.1f} s"]
-    if found.is_in_use:
+    if result.is_in_use:
         notes.append(LOG_NOT_CHECKED)
-    elif found.is_unclean:
+    elif result.is_unclean:
         notes.append("its last user did not close it")
-    return _report(str(store), found, notes, arguments)
+    return _report(str(store), result, notes, arguments)
 
 
 async def _check_tables(settings: Settings, arguments: argparse.Namespace) -> int:
@@ -86,52 +86,52 @@ async def _check_tables(settings: Settings, arguments: argparse.Namespace) -> in
             pass
         except KeytablesError as error:
             raise StartupError(f"the store {settings.store_place} failed: {error}") from error
-    found = StoreCheck(damage=tuple(damage), is_complete=is_complete)
+    result = StoreCheck(damage=tuple(damage), is_complete=is_complete)
     notes = [f"{items:,} items", f"{monotonic() - began:.1f} s"]
-    return _report(settings.store_place, found, notes, arguments, RESTORE_DATABASE)
+    return _report(settings.store_place, result, notes, arguments, RESTORE_DATABASE)
 
 
 def _report(
     store: str,
-    found: StoreCheck,
+    result: StoreCheck,
     notes: Sequence[str],
     arguments: argparse.Namespace,
     restore: str = RESTORE,
 ) -> int:
-    is_ok, what_to_do = found.is_complete and not found.damage, advice(found, restore)
+    is_ok, what_to_do = result.is_complete and not result.damage, advice(result, restore)
     if arguments.json:
         document = {
             "store": store,
             "ok": is_ok,
-            "damage": list(found.damage),
-            "complete": found.is_complete,
-            "unclean": found.is_unclean,
-            "in_use": found.is_in_use,
+            "damage": list(result.damage),
+            "complete": result.is_complete,
+            "unclean": result.is_unclean,
+            "in_use": result.is_in_use,
             "advice": what_to_do,
         }
         print(json.dumps(document, indent=2))
     else:
-        print(f"{store}: {_verdict(found)}; {'; '.join(notes)}")
-        for text in (*(f"damaged: {damage}" for damage in found.damage), *what_to_do):
+        print(f"{store}: {_verdict(result)}; {'; '.join(notes)}")
+        for text in (*(f"damaged: {damage}" for damage in result.damage), *what_to_do):
             print(text)
     return 0 if is_ok else INCOMPLETE
 
 
-def advice(found: StoreCheck, restore: str) -> Sequence[str]:
+def advice(result: StoreCheck, restore: str) -> Sequence[str]:
     texts = []
-    if not set(found.damage) <= set(found.log_damage):
+    if not set(result.damage) <= set(result.log_damage):
         texts.append(restore)
-    if found.log_damage:
+    if result.log_damage:
         texts.append(LOST_TRANSACTIONS)
-    if not found.is_complete:
+    if not result.is_complete:
         texts.append(NOT_READ)
     return texts
 
 
-def _verdict(found: StoreCheck) -> str:
-    if found.damage:
+def _verdict(result: StoreCheck) -> str:
+    if result.damage:
         return "damaged"
-    return "not damaged" if found.is_complete else "no damage found in the part that was read"
+    return "not damaged" if result.is_complete else "no damage found in the part that was read"
 
 
 # ── Arguments ─────────────────────────────────────────────────────────────────────────────────────

@@ -56,16 +56,16 @@ class Finding(NamedTuple):
         return f"{self.found}. {self.advice}" if self.advice else self.found
 
 
-def ok(found: str) -> Finding:
-    return Finding(Level.OK, found)
+def ok(text: str) -> Finding:
+    return Finding(Level.OK, text)
 
 
-def warn(found: str, advice: str) -> Finding:
-    return Finding(Level.WARN, found, advice)
+def warn(problem: str, advice: str) -> Finding:
+    return Finding(Level.WARN, problem, advice)
 
 
-def fail(found: str, advice: str) -> Finding:
-    return Finding(Level.FAIL, found, advice)
+def fail(problem: str, advice: str) -> Finding:
+    return Finding(Level.FAIL, problem, advice)
 
 
 class PortUse(StrEnum):
@@ -222,8 +222,8 @@ def check_keys(subject: Subject) -> Iterator[Finding]:
         elif path.exists():
             keys = existing_keys(settings.data, name)
             if (mode := path.stat().st_mode & 0o777) & _OTHERS:
-                found = f"{name}: {path} is open to other users (mode {mode:o}): chmod 600 {path}"
-                yield warn(found, "Then replace the key if others may have read it")
+                problem = f"{name}: {path} is open to other users (mode {mode:o}): chmod 600 {path}"
+                yield warn(problem, "Then replace the key if others may have read it")
             else:
                 yield ok(f"{name}: {len(keys)} in {path}")
         elif settings.is_embedded:  # its nodes are on one machine, and share the folder
@@ -330,11 +330,11 @@ def check_addresses(subject: Subject) -> Iterator[Finding]:
     if not settings.has_sockets:
         return
     if settings.router_is_everywhere:
-        found = (
+        problem = (
             f"the internal port listens on every interface: {settings.node_name} does not tell by "
             "which address other nodes reach this machine"
         )
-        yield warn(found, "Set router_host to that address")
+        yield warn(problem, "Set router_host to that address")
     if settings.in_cluster and settings.node_is_local:
         url = settings.node_url(settings.router_port)
         advice = "Set router_hostname or hostname, and router_host to listen there"

@@ -82,12 +82,12 @@ async def examine(subject: Subject, checks: Sequence[Check]) -> AsyncIterator[Li
         findings: list[Finding] = []
         try:
             async with asyncio.timeout(check.timeout):
-                found = check.run(subject)
-                if isinstance(found, AsyncIterator):
-                    async for finding in found:  # one by one: those before a failure count too
+                results = check.run(subject)
+                if isinstance(results, AsyncIterator):
+                    async for finding in results:  # one by one: those before a failure count too
                         findings.append(finding)  # noqa: PERF401 - see above
                 else:
-                    findings.extend(found)
+                    findings.extend(results)
         except StartupError as error:
             findings.append(fail(subject.settings.located(str(error)), check.advice))
         except ModuleNotFoundError as error:

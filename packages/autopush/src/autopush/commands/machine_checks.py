@@ -60,13 +60,13 @@ def check_disk(subject: Subject) -> Iterator[Finding]:
     file = settings.store_file
     folder = existing_folder(settings.data if file is None else Path(file).parent)
     free = shutil.disk_usage(folder).free
-    shown = f"{free / (1 << 30):,.1f} GiB free for {folder}"
+    space = f"{free / (1 << 30):,.1f} GiB free for {folder}"
     if free < NO_SPACE:
-        yield fail(shown, "Make space: messages cannot be stored on a full disk")
+        yield fail(space, "Make space: messages cannot be stored on a full disk")
     elif free < LITTLE_SPACE:
-        yield warn(shown, "Make space before the disk is full")
+        yield warn(space, "Make space before the disk is full")
     else:
-        yield ok(shown)
+        yield ok(space)
     kind = file_system(folder, MOUNTS.read_text() if MOUNTS.exists() else "")
     if kind in NETWORK_FILE_SYSTEMS and settings.is_embedded:
         advice = "Put it on a local disk: SQLite's log does not work on network file systems"
@@ -97,38 +97,38 @@ def check_limits(subject: Subject) -> Iterator[Finding]:
     settings = subject.settings
     _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = settings.max_connections + SPARE_FILES if settings.has_sockets else 0
-    shown = f"{files:,} open files for each worker"
+    text = f"{files:,} open files for each worker"
     if files == resource.RLIM_INFINITY:
         yield ok("any number of open files")
     elif files < needed:
         advice = f"Raise LimitNOFILE to {needed:,}, or lower max_connections"
-        yield fail(f"{shown}, and max_connections needs {needed:,}", advice)
+        yield fail(f"{text}, and max_connections needs {needed:,}", advice)
     elif files < FEW_FILES and settings.has_sockets and not settings.max_connections:
         advice = "Raise LimitNOFILE, or set max_connections"
-        yield warn(f"{shown}: so many WebSockets at most", advice)
+        yield warn(f"{text}: so many WebSockets at most", advice)
     else:
-        yield ok(shown)
+        yield ok(text)
     backlog = _numbers(SOMAXCONN)
     if backlog:
-        shown = f"{min(backlog[0], BACKLOG):,} connections may wait to be accepted"
+        text = f"{min(backlog[0], BACKLOG):,} connections may wait to be accepted"
         advice = f"sysctl net.core.somaxconn={BACKLOG}"
-        yield warn(shown, advice) if backlog[0] < SHORT_BACKLOG else ok(shown)
+        yield warn(text, advice) if backlog[0] < SHORT_BACKLOG else ok(text)
     local = _numbers(LOCAL_PORTS)
     if settings.has_sockets and len(local) == 2:
         ports = local[1] - local[0] + 1
-        shown = f"{ports:,} local ports, which bounds the connections of a proxy on this machine"
+        text = f"{ports:,} local ports, which bounds the connections of a proxy on this machine"
         if settings.max_connections * settings.workers > ports:
             advice = "Widen net.ipv4.ip_local_port_range, or give the proxy several addresses"
-            yield warn(f"{shown}; max_connections is more", advice)
+            yield warn(f"{text}; max_connections is more", advice)
         else:
-            yield ok(shown)
+            yield ok(text)
 
 
 class CapacityLimit(NamedTuple):
-    """`user_agents`: how many something suffices for; `of`: what it is."""
+    """`user_agents`: how many the resource suffices for."""
 
     user_agents: int
-    of: str
+    resource_name: str
     advice: str
 
 
@@ -139,14 +139,14 @@ def check_capacity(subject: Subject) -> Iterator[Finding]:
     if not limits:
         yield ok("no WebSockets, or no limit is known")
         return
-    shown = "; ".join(f"{of} {number:,}" for number, of, _ in limits)
+    text = "; ".join(f"{name} {number:,}" for number, name, _ in limits)
     wanted = settings.max_connections * settings.workers
     least, _, advice = limits[0]
     if least < wanted:
-        found = f"max_connections of all workers is {wanted:,}, and there is less room: {shown}"
-        yield warn(found, advice)
+        problem = f"max_connections of all workers is {wanted:,}, and there is less room: {text}"
+        yield warn(problem, advice)
     else:
-        yield ok(f"room for {least:,} user agents: {shown}")
+        yield ok(f"room for {least:,} user agents: {text}")
 
 
 def capacity_limits(workers: int) -> Iterator[CapacityLimit]:

@@ -100,11 +100,11 @@ def running_service(settings: Settings) -> int:
         raise StartupError("the store is not embedded: name the main process with --pid")
     from keytables.sqlite.layout import lock_holding_pids  # noqa: PLC0415 - not on DynamoDB
 
-    found = {_main_process_of(pid) for pid in lock_holding_pids(path)}
-    if len(found) != 1:
-        which = "several processes have" if found else "no process has"
+    main_processes = {_main_process_of(pid) for pid in lock_holding_pids(path)}
+    if len(main_processes) != 1:
+        which = "several processes have" if main_processes else "no process has"
         raise StartupError(f"{which} {path} open: name the main process with --pid")
-    return found.pop()
+    return main_processes.pop()
 
 
 def _main_process_of(pid: int) -> int:

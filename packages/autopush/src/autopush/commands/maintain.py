@@ -126,14 +126,14 @@ class _Maintenance:
             self._output.print("tables: message tables do not rotate, nothing to do")
             return True
         try:
-            found = await find_tables(engine, plan)
+            tables = await find_tables(engine, plan)
         except KeytablesError as error:
             place = self._settings.store_place
             raise StartupError(f"cannot open the store {place}: {error}") from error
         now = self._clock()
         idle = Capacity(arguments.idle_read, arguments.idle_write)
-        todo = plan_rotation(found, plan, now, keep=arguments.keep_months, idle=idle)
-        if Month.at(now).table(plan.message) not in found:
+        todo = plan_rotation(tables, plan, now, keep=arguments.keep_months, idle=idle)
+        if Month.at(now).table(plan.message) not in tables:
             self._output.print("tables: no node has begun this month, so older ones are kept")
         if not todo:
             self._output.print("tables: nothing to do")
@@ -161,16 +161,16 @@ class _Maintenance:
         limiter = RateLimiter(arguments.rate)
         try:
             keys = _connect_keys(months, hours_only=arguments.hours_only)
-            found = await find_old_users(removal, keys, limiter=limiter)
+            counts = await find_old_users(removal, keys, limiter=limiter)
         except KeytablesError as error:
             logs.print_error(f"could not count user agents {seen}: {error}")
             return False
-        total = sum(found.values())
+        total = sum(counts.values())
         if arguments.dry_run:
             self._output.print(f"users: would drop {total:,} {seen}")
             return True
         batches = drop_old_users(
-            removal, found, now=self._clock(), limiter=limiter, batch_size=arguments.batch_size
+            removal, counts, now=self._clock(), limiter=limiter, batch_size=arguments.batch_size
         )
         (looked_at, dropped), is_complete = await self._output.drop(batches, total)
         if is_complete:
@@ -281,7 +281,7 @@ def _read_list(file: str) -> list[str]:
 
 def parse_list(lines: Iterable[str], name: str) -> list[str]:
     """The distinct UAIDs of a list, in its order; raises StartupError at a malformed line."""
-    found: dict[str, None] = {}
+    uaids: dict[str, None] = {}
     for number, line in enumerate(lines, 1):
         text = line.partition("#")[0].strip()
         if not text:
@@ -292,8 +292,8 @@ def parse_list(lines: Iterable[str], name: str) -> list[str]:
                 f"{name}:{number}: expected a UAID, 32 hex digits with or without dashes, "
                 f"got {len(text)} characters; nothing was deleted"
             )
-        found[uaid] = None
-    return list(found)
+        uaids[uaid] = None
+    return list(uaids)
 
 
 # ── Arguments ─────────────────────────────────────────────────────────────────────────────────────

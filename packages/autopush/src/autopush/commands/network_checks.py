@@ -97,12 +97,12 @@ async def find_port_uses(settings: Settings) -> dict[str, PortUse]:
         if getattr(settings, option) and not (settings.unix_socket and option == "port")
     ]
     uses = await asyncio.gather(*(_port_use(settings, purpose) for purpose in purposes))
-    found = dict(zip(purposes, uses, strict=True))
+    port_uses = dict(zip(purposes, uses, strict=True))
     is_running = PortUse.OURS in uses or PortUse.OTHER_VERSION in uses
     for purpose in _SILENT:
-        if is_running and found.get(purpose) is PortUse.OTHER:
-            found[purpose] = PortUse.OURS
-    return found
+        if is_running and port_uses.get(purpose) is PortUse.OTHER:
+            port_uses[purpose] = PortUse.OURS
+    return port_uses
 
 
 def check_ports(subject: Subject) -> Iterator[Finding]:
@@ -113,15 +113,15 @@ def check_ports(subject: Subject) -> Iterator[Finding]:
             yield ok(f"{settings.host} in place of the public port")
             continue
         use = subject.ports.get(purpose)
-        shown = f"{option} {getattr(settings, option)}: {use}"
+        text = f"{option} {getattr(settings, option)}: {use}"
         if use is None:
             yield ok(f"{option} 0: any free port")
         elif use in (PortUse.FREE, PortUse.OURS):
-            yield ok(shown)
+            yield ok(text)
         else:
             advice = _ADVICE[use].format(flag=option.replace("_", "-"))
             level = warn if use is PortUse.OTHER_VERSION else fail
-            yield level(shown, advice)
+            yield level(text, advice)
     if settings.has_sockets and subject.ports.get("router") is not PortUse.OURS:
         for port in filter(None, settings.worker_router_ports):
             use = _try_to_bind(settings.router_address, port)
@@ -129,8 +129,8 @@ def check_ports(subject: Subject) -> Iterator[Finding]:
                 advice = _ADVICE[use].format(flag="worker-router-port")
                 yield fail(f"worker_router_port {port}: {use}", advice)
     if settings.has_sockets and settings.router_host in ALL_INTERFACES:
-        found = f"router_port {settings.router_port} listens on every interface"
-        yield warn(found, "Set router_host to the address that nodes call")
+        problem = f"router_port {settings.router_port} listens on every interface"
+        yield warn(problem, "Set router_host to the address that nodes call")
 
 
 async def _port_use(settings: Settings, purpose: str) -> PortUse:
@@ -207,11 +207,11 @@ async def check_endpoint_url(subject: Subject) -> AsyncIterator[Finding]:
     def judge(answer: HttpResponse) -> Finding:
         version = service_version(answer.body)
         if answer.status != 200 or not version:
-            found = f"{url}{STATUS} is answered {answer.status}, and not by this service"
-            return fail(found, BEHIND_A_PROXY)
+            problem = f"{url}{STATUS} is answered {answer.status}, and not by this service"
+            return fail(problem, BEHIND_A_PROXY)
         if version != VERSION:
-            found = f"{url} is version {version}, and {VERSION} is installed"
-            return warn(found, "Restart the service after an upgrade")
+            problem = f"{url} is version {version}, and {VERSION} is installed"
+            return warn(problem, "Restart the service after an upgrade")
         return ok(f"{url} is this service")
 
     for finding in _check_host(url, "application servers", "endpoint_url"):
@@ -237,13 +237,13 @@ async def check_websocket_url(subject: Subject) -> AsyncIterator[Finding]:
 
     def judge(answer: HttpResponse) -> Finding:
         if _asks_for_token(answer):  # which it does when a whole upgrade has come through
-            found = f"{url} admits users with a token only (status {answer.status})"
+            text = f"{url} admits users with a token only (status {answer.status})"
             advice = "Run the doctor with the settings of the service: accounts_required"
-            return ok(found) if settings.accounts_required else warn(found, advice)
+            return ok(text) if settings.accounts_required else warn(text, advice)
         if answer.status != 101 or answer.headers.get("sec-websocket-accept") != accept_key(key):
-            found = f"{url} answers {answer.status}: no WebSocket is opened"
+            problem = f"{url} answers {answer.status}: no WebSocket is opened"
             return fail(
-                found, "Have the proxy pass on the headers Upgrade and Connection (HTTP/1.1)"
+                problem, "Have the proxy pass on the headers Upgrade and Connection (HTTP/1.1)"
             )
         return ok(f"{url} opens a WebSocket")
 
@@ -269,8 +269,8 @@ async def _ask(
     findings = [judge(answer)]
     if (expires := certificate_expiry(answer)) is not None:
         days = int((expires - subject.clock()) // DAY)
-        shown = f"its certificate is valid for {days} days"
-        findings.append(warn(shown, "Renew it") if days < FEW_DAYS else ok(shown))
+        validity = f"its certificate is valid for {days} days"
+        findings.append(warn(validity, "Renew it") if days < FEW_DAYS else ok(validity))
     return findings
 
 
@@ -322,10 +322,12 @@ def judge_clock(name: str, ahead: float) -> Finding:
     if abs(ahead) < NOTED_SKEW:
         return ok(f"within {NOTED_SKEW:g} s of that of {name}")
     way = "ahead of" if ahead > 0 else "behind"
-    found = f"{abs(ahead):,.0f} s {way} that of {name}"
+    difference = f"{abs(ahead):,.0f} s {way} that of {name}"
     if abs(ahead) <= MAX_SKEW:
-        return warn(found, "Use NTP on all machines: nodes disagree about expired messages")
-    return fail(found, "Use NTP: tokens of application servers are refused as expired or too new")
+        return warn(difference, "Use NTP on all machines: nodes disagree about expired messages")
+    return fail(
+        difference, "Use NTP: tokens of application servers are refused as expired or too new"
+    )
 
 
 # ── Bridges ───────────────────────────────────────────────────────────────────────────────────────

@@ -56,8 +56,8 @@ async def report_lines(loaded: Loaded) -> AsyncIterator[str]:
     yield render_text(settings)
     yield "\n## Doctor\n"
     ports = await find_port_uses(settings)
-    async for found in examine(Subject(settings, time.time, loaded.warnings, ports), CHECKS):
-        yield f"{found.finding.level:4}  {found.check}  {found.finding}"
+    async for doctor_line in examine(Subject(settings, time.time, loaded.warnings, ports), CHECKS):
+        yield f"{doctor_line.finding.level:4}  {doctor_line.check}  {doctor_line.finding}"
     yield "\n## Counted since the start\n"
     for line in [line async for line in _counted(settings)] or ["Nothing went wrong."]:
         yield line

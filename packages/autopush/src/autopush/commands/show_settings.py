@@ -98,11 +98,11 @@ def render_text(settings: Settings) -> str:
     for title, members in groupby(values, key=lambda value: value.option.group):
         lines += ["", f"# {title}"]
         for member in members:
-            shown = f"({member.option.default_text})"
+            text = f"({member.option.default_text})"
             if member.value is not None:
-                shown = show_value(member.value)
+                text = show_value(member.value)
             source = member.source.place or member.source.kind
-            lines.append(f"{member.option.name:{width}}  {shown:{VALUE_WIDTH}}  {source}")
+            lines.append(f"{member.option.name:{width}}  {text:{VALUE_WIDTH}}  {source}")
     return "\n".join(lines)
 
 

@@ -53,8 +53,8 @@ async def check_store(subject: Subject) -> AsyncIterator[Finding]:
         state = await asyncio.to_thread(_file_state, path) if exists else None
         ports = [getattr(settings, option) for option in settings.listeners.values()]
         if subject.is_running and not is_used_by_listener(path, state, ports):
-            found = f"the service on these ports does not use {path}"
-            yield fail(found, "Give the doctor the options data and store of that service")
+            problem = f"the service on these ports does not use {path}"
+            yield fail(problem, "Give the doctor the options data and store of that service")
         if not exists:
             yield ok(f"{path} will be created at the first start")
             return
@@ -71,8 +71,8 @@ async def check_store(subject: Subject) -> AsyncIterator[Finding]:
     except StartupError as error:
         yield fail(settings.located(str(error)), "Correct the option store, or what it names")
     except KeytablesError as error:
-        found = f"the store {settings.store_place} failed: {error}"
-        yield fail(found, "See the log of the database")
+        problem = f"the store {settings.store_place} failed: {error}"
+        yield fail(problem, "See the log of the database")
 
 
 def _file_state(path: str) -> "StoreCheck | None":
@@ -103,7 +103,7 @@ def is_used_by_listener(path: str, state: "StoreCheck | None", ports: Sequence[i
 
 def _listening_sockets(ports: Sequence[int]) -> set[str]:
     """Sockets that listen on `ports`, as /proc/PID/fd names them."""
-    found = set()
+    sockets = set()
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         try:
             lines = Path(table).read_text().splitlines()[1:]
@@ -113,8 +113,8 @@ def _listening_sockets(ports: Sequence[int]) -> set[str]:
             # 0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 INODE
             fields = line.split()
             if fields[3] == "0A" and int(fields[1].rpartition(":")[2], 16) in ports:
-                found.add(f"socket:[{fields[9]}]")
-    return found
+                sockets.add(f"socket:[{fields[9]}]")
+    return sockets
 
 
 async def _check_tables(
@@ -130,8 +130,8 @@ async def _check_tables(
         advice = CREATED if not subject.is_running else "Restart the service: it creates them"
         yield warn(f"missing: {', '.join(missing)}", advice)
     if plan.router in names and await _is_key_lost(engine, plan, settings):
-        found = "its subscriptions were made with another crypto_key than is found here"
-        yield fail(found, KEY_LOST)
+        problem = "its subscriptions were made with another crypto_key than is found here"
+        yield fail(problem, KEY_LOST)
     soon = Month.at(now + DAY).table(plan.message)
     if plan.rotating and not missing and soon not in names:
         advice = "A running service creates it; without one, run `autopush maintain`"
@@ -198,8 +198,8 @@ def server_findings(state: "ServerState", needed: int) -> Iterator[Finding]:
         yield warn(few, CONNECTIONS_ADVICE)
     if abs(state.ahead) > MAX_DRIFT:
         direction = "ahead of" if state.ahead > 0 else "behind"
-        found = f"the clock of the server is {abs(state.ahead):,.0f} s {direction} ours"
-        yield warn(found, "Set both by NTP: what is stored expires by the clocks of the nodes")
+        problem = f"the clock of the server is {abs(state.ahead):,.0f} s {direction} ours"
+        yield warn(problem, "Set both by NTP: what is stored expires by the clocks of the nodes")
     yield from _safety(state)
     yield from _standbys(state)
     yield from _vacuum(state)
@@ -208,8 +208,8 @@ def server_findings(state: "ServerState", needed: int) -> Iterator[Finding]:
 def _safety(state: "ServerState") -> Iterator[Finding]:
     for name, is_on in (("fsync", state.fsync), ("full_page_writes", state.full_page_writes)):
         if not is_on:
-            found = f"{name} is off: messages that were accepted are lost when the machine fails"
-            yield fail(found, f"Set {name} = on in postgresql.conf")
+            problem = f"{name} is off: messages that were accepted are lost when the machine fails"
+            yield fail(problem, f"Set {name} = on in postgresql.conf")
 
 
 def _standbys(state: "ServerState") -> Iterator[Finding]:
@@ -220,19 +220,21 @@ def _standbys(state: "ServerState") -> Iterator[Finding]:
         )
         yield ok(f"standbys: {names}")
     if state.waits_for_standby and not any(each.is_synchronous for each in state.standbys):
-        found = "no standby is synchronous, and synchronous_standby_names wants one: no write ends"
-        yield fail(found, "Start the standby, or change synchronous_standby_names")
+        problem = (
+            "no standby is synchronous, and synchronous_standby_names wants one: no write ends"
+        )
+        yield fail(problem, "Start the standby, or change synchronous_standby_names")
     for standby in state.standbys:
         if standby.state not in ("streaming", ""):
             yield warn(f"standby {standby.name} is in state {standby.state}", "Look into its log")
         if standby.behind > MUCH_LOG:
-            found = f"standby {standby.name} is {standby.behind / 1e9:.1f} GB of the log behind"
-            yield warn(found, "After a failover that much would be lost")
+            problem = f"standby {standby.name} is {standby.behind / 1e9:.1f} GB of the log behind"
+            yield warn(problem, "After a failover that much would be lost")
     for slot in state.unused_slots:
         if slot.kept > MUCH_LOG:
-            found = f"{slot.kept / 1e9:.1f} GB of the log are kept for slot {slot.name}"
+            problem = f"{slot.kept / 1e9:.1f} GB of the log are kept for slot {slot.name}"
             advice = "Start its standby, or drop the slot: the disk of the server fills up"
-            yield warn(found, advice)
+            yield warn(problem, advice)
 
 
 def _vacuum(state: "ServerState") -> Iterator[Finding]:
@@ -242,13 +244,13 @@ def _vacuum(state: "ServerState") -> Iterator[Finding]:
     for table in state.tables:
         if table.dead_rows > max(MANY_DEAD, table.rows):
             ago = "never" if table.vacuumed is None else f"{table.vacuumed / 60:,.0f} minutes ago"
-            found = (
+            problem = (
                 f"table {table.name} has {table.dead_rows:,} dead rows and {table.rows:,} others, "
                 f"in {table.size / 1e6:,.0f} MB; last vacuumed: {ago}"
             )
-            yield warn(found, "A long transaction keeps them, or autovacuum is too slow")
+            yield warn(problem, "A long transaction keeps them, or autovacuum is too slow")
     if state.transaction_age > 2 * state.freeze_age:
         share = state.transaction_age / WRAPAROUND
-        found = f"the oldest transaction ID has {share:.0%} of the age at which writes stop"
+        problem = f"the oldest transaction ID has {share:.0%} of the age at which writes stop"
         advice = "Autovacuum does not keep up: find old transactions, then run VACUUM (FREEZE)"
-        yield (fail if share > 0.7 else warn)(found, advice)
+        yield (fail if share > 0.7 else warn)(problem, advice)

@@ -39,9 +39,9 @@ def upgrade(settings: Settings, arguments: argparse.Namespace) -> int:
 def _wait_for(check: Callable[[], T], seconds: float) -> T:
     """What `check` returns, as soon as it is true, or after that time."""
     deadline = time.monotonic() + seconds
-    while not (found := check()) and time.monotonic() < deadline:
+    while not (result := check()) and time.monotonic() < deadline:
         time.sleep(INTERVAL)
-    return found
+    return result
 
 
 # ── Arguments ─────────────────────────────────────────────────────────────────────────────────────

@@ -159,10 +159,10 @@ class Certificates:
         if self._own is None:
             return None
         try:
-            found = self._own.certificate.stat()
+            status = self._own.certificate.stat()
         except OSError:
             return None
-        return found.st_mtime_ns, found.st_ino
+        return status.st_mtime_ns, status.st_ino
 
     def warn(self, now: float) -> None:
         """Log warnings about the files. `now`: epoch seconds."""

@@ -82,8 +82,8 @@ def _current(main_process: int, notifications: socket.socket) -> int:
             space = socket.CMSG_SPACE(_CREDENTIALS.size)
             text, ancillary, *_ = notifications.recvmsg(4096, space, socket.MSG_DONTWAIT)
             senders = {_CREDENTIALS.unpack(data)[1] for *_, data in ancillary}
-            if senders == {os.getuid()} and (found := _MAIN_PROCESS.search(text)):
-                main_process = int(found[1])
+            if senders == {os.getuid()} and (match := _MAIN_PROCESS.search(text)):
+                main_process = int(match[1])
     return main_process
 
 

@@ -87,7 +87,7 @@ def bind(
         raise StartupError(
             f"workers: {len(inherited)} are running; only a restart can change their number"
         )
-    taken: dict[str, list[socket.socket]] = {}
+    bound: dict[str, list[socket.socket]] = {}
     ports: dict[str, int] = {}
     wanted = [_places(settings, *each) for each in settings.listeners.items()]
     with ExitStack() as undo:
@@ -106,12 +106,12 @@ def bind(
             if purpose in PUBLIC:
                 for sock in sockets:
                     limit_send_buffer(sock, settings.send_buffer)
-            taken[purpose] = sockets
+            bound[purpose] = sockets
             if sockets[0].family != socket.AF_UNIX:
                 ports[places.options[0]] = port_of(sockets[0])
         undo.pop_all()
     workers = [
-        {name: sockets[index] for name, sockets in taken.items() if index < len(sockets)}
+        {name: sockets[index] for name, sockets in bound.items() if index < len(sockets)}
         for index in range(settings.workers)
     ]
     return settings.with_ports(**ports), workers

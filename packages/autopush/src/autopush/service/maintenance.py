@@ -154,8 +154,8 @@ class Maintenance:
         engine, plan = self.store.engine, self.store.plan
         if not plan.rotating:
             return
-        found = await find_tables(engine, plan)
-        for step in plan_rotation(found, plan, self.clock(), keep=MIN_KEEP, idle=IDLE):
+        tables = await find_tables(engine, plan)
+        for step in plan_rotation(tables, plan, self.clock(), keep=MIN_KEEP, idle=IDLE):
             await lease.confirm()
             await apply_step(engine, step)
             match step:
@@ -175,9 +175,9 @@ class Maintenance:
         for month in months_ago(now, UNSEEN_MONTHS, OLDEST_MONTHS):
             # Of the keys that name a day, those of today's number: so each is read once a month.
             keys = chain(connect_keys(month), connect_keys_of_day(month, today))
-            found = await find_old_users(remover, keys, limiter=limiter)
+            counts = await find_old_users(remover, keys, limiter=limiter)
             await self.sleep(MONTH_PAUSE)
-            batches = drop_old_users(remover, found, limiter=limiter, batch_size=BATCH, now=now)
+            batches = drop_old_users(remover, counts, limiter=limiter, batch_size=BATCH, now=now)
             async with aclosing(batches):
                 async for batch in batches:
                     progress.users_dropped += batch.dropped

@@ -46,5 +46,5 @@ class StoreSharing:
 
     def is_alone(self) -> bool:
         """Whether no other service uses the store now."""
-        found = fcntl.fcntl(self.descriptor, fcntl.F_OFD_GETLK, _lock(fcntl.F_WRLCK))
-        return bool(struct.unpack(_FLOCK, found)[0] == fcntl.F_UNLCK)
+        flock = fcntl.fcntl(self.descriptor, fcntl.F_OFD_GETLK, _lock(fcntl.F_WRLCK))
+        return bool(struct.unpack(_FLOCK, flock)[0] == fcntl.F_UNLCK)

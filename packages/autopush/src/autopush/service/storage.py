@@ -159,8 +159,8 @@ async def _check_connections(settings: Settings, clock: Clock) -> None:
 
     with suppress(KeytablesError):  # no connection is left for it: the workers report the same
         limit = (await inspect_server(store, clock)).max_connections
-        if found := few_connections(settings.workers * store.connections, limit):
-            _log.warning(found, advice=CONNECTIONS_ADVICE)
+        if problem := few_connections(settings.workers * store.connections, limit):
+            _log.warning(problem, advice=CONNECTIONS_ADVICE)
 
 
 def few_connections(needed: int, limit: int) -> str:
@@ -228,15 +228,15 @@ def report_damage(settings: Settings) -> None:
     with suppress(Unavailable):
         if not check_store(path, timeout=0).is_unclean:
             return
-        found = check_store(path, timeout=settings.store_check_timeout)
-        for damage in found.damage:
-            advice = LOG_ADVICE if damage in found.log_damage else DAMAGE_ADVICE
+        result = check_store(path, timeout=settings.store_check_timeout)
+        for damage in result.damage:
+            advice = LOG_ADVICE if damage in result.log_damage else DAMAGE_ADVICE
             _log.error("The store is damaged", store=store, damage=damage, advice=advice)
         seconds = round(monotonic() - began, 1)
-        if not found.is_complete:
+        if not result.is_complete:
             event = "The store was not closed, and too large to be checked in the time"
             _log.warning(event, store=store, seconds=seconds, advice=INCOMPLETE_ADVICE)
-        elif not found.damage:
+        elif not result.damage:
             _log.info("The store was not closed, and is not damaged", store=store, seconds=seconds)
 
 

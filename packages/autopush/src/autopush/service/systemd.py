@@ -21,13 +21,13 @@ def passed_sockets(variables: MutableMapping[str, str] = os.environ) -> list[Pas
     pid, count, names = (variables.pop(f"LISTEN_{name}", "") for name in ("PID", "FDS", "FDNAMES"))
     if pid != str(os.getpid()) or not count.isdecimal():
         return []
-    found = []
+    sockets = []
     for number, name in zip_longest(range(int(count)), names.split(":") if names else ()):
         sock = socket.socket(fileno=FIRST_PASSED + number)
         sock.set_inheritable(False)
         sock.setblocking(False)
-        found.append(PassedSocket(name or "", sock))
-    return found
+        sockets.append(PassedSocket(name or "", sock))
+    return sockets
 
 
 class ServiceManager:

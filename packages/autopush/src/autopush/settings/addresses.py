@@ -21,13 +21,13 @@ def ipv4_address(host: str) -> str:
     if _address(host) is not None:
         return host
     try:
-        found = socket.getaddrinfo(host, None, socket.AF_INET, socket.SOCK_STREAM)
+        entries = socket.getaddrinfo(host, None, socket.AF_INET, socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         raise StartupError(
             f"resolve_hostname: {host} has no IPv4 address that this machine knows; "
             "name one with hostname"
         ) from None
-    return str(found[0][4][0])
+    return str(entries[0][4][0])
 
 
 def is_loopback(host: str) -> bool:
@@ -38,10 +38,10 @@ def is_loopback(host: str) -> bool:
     if (address := _address(host)) is not None:
         return address.is_loopback
     try:
-        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        entries = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         return False
-    addresses = [_address(str(entry[4][0])) for entry in found]
+    addresses = [_address(str(entry[4][0])) for entry in entries]
     return any(address is not None and address.is_loopback for address in addresses)
 
 
@@ -61,11 +61,11 @@ def own_address(host: str) -> str:
     one. May block on DNS.
     """
     try:
-        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        entries = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         return ""
     own: dict[str, int] = {}
-    for family, kind, number, _, place in found:
+    for family, kind, number, _, place in entries:
         address = str(place[0])
         if is_loopback(address):
             continue

@@ -51,10 +51,10 @@ def read_text(path: str, *, must_exist: bool, is_named: bool = True) -> str:
 def _check_owner(path: str, descriptor: int) -> None:
     """:raises StartupError: others than root may write the file, or decide which one it is"""
     opened = os.fstat(descriptor)
-    found = [opened, os.lstat(path)]  # the link too, if it is one
+    statuses = [opened, os.lstat(path)]  # the link too, if it is one
     if (folder := os.path.dirname(path)) not in ("", ".") and not os.path.isabs(path):
-        found.append(os.lstat(folder))
-    others = [each.st_uid for each in found if each.st_uid != 0]
+        statuses.append(os.lstat(folder))
+    others = [each.st_uid for each in statuses if each.st_uid != 0]
     is_writable = opened.st_mode & 0o002 or (opened.st_mode & 0o020 and opened.st_gid != 0)
     if not others and not is_writable:
         return
@@ -103,14 +103,14 @@ def ini_entries(path: str, text: str) -> list[FileEntry]:
         parser.read_file(lines(), path)
     except ParsingError as error:
         raise StartupError(f"{path}:{error.errors[0][0] - 1}: {NO_OPTION}") from None
-    found = []
+    entries = []
     for section in parser.sections():
         for key, value in cast(list[tuple[str, str | None]], parser.items(section)):
             number, _, name = key.partition(" ")
             quoted = _QUOTED.fullmatch(value or "")
             value = quoted["text"] if quoted else value
-            found.append(FileEntry(int(number), _option_name(name), value))
-    return sorted(found, key=lambda entry: entry.line)
+            entries.append(FileEntry(int(number), _option_name(name), value))
+    return sorted(entries, key=lambda entry: entry.line)
 
 
 def toml_entries(path: str, text: str) -> list[FileEntry]:
@@ -124,9 +124,9 @@ def toml_entries(path: str, text: str) -> list[FileEntry]:
 
 
 def _toml_refusal(path: str, text: str, complaint: str) -> str:
-    found = _TOML_ERROR.fullmatch(complaint)
-    what = found["what"] if found else ""
-    line = int((found and found["line"]) or max(1, len(text.splitlines())))
+    match = _TOML_ERROR.fullmatch(complaint)
+    what = match["what"] if match else ""
+    line = int((match and match["line"]) or max(1, len(text.splitlines())))
     if what.startswith(("Cannot", "Duplicate")):  # the rest is the name
         what = "an option or a table is given twice"
     elif what == "Invalid value":

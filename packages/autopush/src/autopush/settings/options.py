@@ -836,9 +836,9 @@ class Settings:
 
     def located(self, problem: str) -> str:
         """The text of a StartupError; `Source.of` replaces an option name at its start."""
-        found = _ABOUT_AN_OPTION.match(problem)
-        source = found and self.sources.get(found[1])
-        return source.of(found[1]) + problem[found.end(1) :] if found and source else problem
+        match = _ABOUT_AN_OPTION.match(problem)
+        source = match and self.sources.get(match[1])
+        return source.of(match[1]) + problem[match.end(1) :] if match and source else problem
 
     @property
     def has_sockets(self) -> bool:

@@ -137,8 +137,8 @@ def _parse(given: _Given) -> dict[str, tuple[Value, Source]]:
         try:
             value = option.value_type.parse(text)
         except ValueError as error:
-            shown = f"{len(text)} characters" if option.secret else repr(text[:80])
-            why = f"expected {option.value_type.expected}, got {shown}"
+            got = f"{len(text)} characters" if option.secret else repr(text[:80])
+            why = f"expected {option.value_type.expected}, got {got}"
             if option.value_type.explains:
                 why = str(error)
             # The ValueError may quote the text, so it must not be chained.
