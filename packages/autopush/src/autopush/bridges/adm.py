@@ -86,8 +86,8 @@ class AdmRouter(Router):
 
     def application(self, router_data: RouterData) -> str:
         creds = router_data.get("creds")
-        found = creds.get("profile") if isinstance(creds, Mapping) else None
-        return found if isinstance(found, str) else ""
+        profile = creds.get("profile") if isinstance(creds, Mapping) else None
+        return profile if isinstance(profile, str) else ""
 
     async def route_notification(
         self, notification: Notification, record: UserRecord

@@ -118,8 +118,8 @@ class _Reader:
     def read(self, clock: Clock) -> ReleaseChannel:
         for name, value in self._members.items():
             if name not in _MEMBERS:
-                shown = name if _HARMLESS.fullmatch(name) else f"a name of {len(name)} characters"
-                raise StartupError(f"apns_creds: {self._channel}: unknown member: {shown}")
+                label = name if _HARMLESS.fullmatch(name) else f"a name of {len(name)} characters"
+                raise StartupError(f"apns_creds: {self._channel}: unknown member: {label}")
             # bool is a subclass of int, so not isinstance.
             self._check(name, type(value) is _MEMBERS[name][0] and value != "")
         context = client_tls(http2=True)

@@ -51,14 +51,14 @@ def _create(name: str, settings: Settings, clock: Clock) -> Router:
 
 
 def _third_party(name: str, configuration: Mapping[str, object]) -> Router:
-    found = tuple(entry_points(group=ENTRY_POINTS, name=name))
-    if not found:
+    candidates = tuple(entry_points(group=ENTRY_POINTS, name=name))
+    if not candidates:
         raise StartupError(f"routers: no installed package offers a router {name!r}")
-    if len(found) > 1:
-        packages = ", ".join(sorted(each.dist.name for each in found if each.dist is not None))
+    if len(candidates) > 1:
+        packages = ", ".join(sorted(each.dist.name for each in candidates if each.dist is not None))
         raise StartupError(f"routers: several packages offer a router {name!r}: {packages}")
     try:
-        router = found[0].load()(configuration)
+        router = candidates[0].load()(configuration)
     except StartupError as error:
         raise StartupError(f"routers: {name}: {' '.join(str(error).split())}") from None
     except ModuleNotFoundError as error:

@@ -231,8 +231,8 @@ class FcmLegacyRouter(GcmRouter):
 def sender_id(router_data: RouterData) -> str:
     """The sender ID in a record of GCM, or of FCM as the original 1.33 wrote it; else empty."""
     creds = router_data.get("creds")
-    found = creds.get("senderID") if isinstance(creds, Mapping) else None
-    return found if isinstance(found, str) else ""
+    sender = creds.get("senderID") if isinstance(creds, Mapping) else None
+    return sender if isinstance(sender, str) else ""
 
 
 def create(settings: Settings, clock: Clock) -> GcmRouter:

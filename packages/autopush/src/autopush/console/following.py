@@ -73,9 +73,9 @@ class FollowedPushes:
             raise LookUpError("That is not a message id of this service") from None
         if self.receipts is None:
             raise LookUpError(ELSEWHERE)
-        found = await self.receipts.state(message)
-        state, status = found["state"], found.get("status", ReceiptStatus.PENDING)
-        times = dict(cast(Mapping[str, int], found.get("times", {})))
+        receipt = await self.receipts.state(message)
+        state, status = receipt["state"], receipt.get("status", ReceiptStatus.PENDING)
+        times = dict(cast(Mapping[str, int], receipt.get("times", {})))
         received = times.pop("received", 0)
         is_final = status != ReceiptStatus.PENDING or "errored" in times or state == "unknown"
         explanation = ""
@@ -90,7 +90,7 @@ class FollowedPushes:
             "state": state,
             "is_final": is_final,
             "times": {name: at - received for name, at in times.items()},
-            "code": found.get("code"),
+            "code": receipt.get("code"),
             "node": node,
             "explanation": explanation,
         }

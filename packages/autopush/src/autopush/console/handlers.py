@@ -387,13 +387,13 @@ def _read(name: str) -> str:
 
 
 def _static_files() -> Mapping[str, tuple[bytes, str]]:
-    found = {}
+    static_files = {}
     for folder in _STATIC:
         for file in folder.iterdir():
             kind = _TYPES.get(file.name.rpartition(".")[2])
             if kind and (folder is _STATIC[0] or file.name in _SHARED_FILES):
-                found[f"static/{file.name}"] = file.read_bytes(), kind
-    return found
+                static_files[f"static/{file.name}"] = file.read_bytes(), kind
+    return static_files
 
 
 def _fill(frame: str, path: str, content: str) -> str:

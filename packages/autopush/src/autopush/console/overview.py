@@ -194,7 +194,7 @@ class Overview:
             "connected": int(numbers.pop("connected")),
             "lag": numbers.pop("lag"),
             "counts": {name: int(number) for name, number in numbers.items()},
-            **{name: self._by_label(*of) for name, of in self._groups.items()},
+            **{name: self._by_label(*group) for name, group in self._groups.items()},
             "times": {name: self._quantiles(metric) for name, metric in _TIMES.items()},
             "disk": self._disk(),
             "messages": msgspec.to_builtins(self._counted),
@@ -214,7 +214,9 @@ class Overview:
 
     def _by_label(self, metric: Metric, places: Mapping[str, Sequence[int]]) -> dict[str, int]:
         cells = self.metrics.total(metric)
-        sums = {value: int(sum(cells[each] for each in of)) for value, of in places.items()}
+        sums = {
+            value: int(sum(cells[each] for each in indexes)) for value, indexes in places.items()
+        }
         return dict(sorted(((k, v) for k, v in sums.items() if v), key=lambda each: -each[1]))
 
     def _quantiles(self, metric: Metric) -> dict[str, float]:

@@ -69,8 +69,8 @@ class ConsoleTokens:
     def role_of(self, token: str) -> str:
         """ "" for a token that is none."""
         hashed = hash_secret(token)
-        found = [role for role, each in self.hashes().items() if hmac.compare_digest(each, hashed)]
-        return found[0] if found and found[0] in ROLES else ""
+        roles = [role for role, each in self.hashes().items() if hmac.compare_digest(each, hashed)]
+        return roles[0] if roles and roles[0] in ROLES else ""
 
 
 class ConsoleSessions:

@@ -193,11 +193,11 @@ class Statsd:
 
     async def _resolve(self) -> tuple[str, int]:
         loop = asyncio.get_running_loop()
-        found = await loop.getaddrinfo(*self._address, type=socket.SOCK_DGRAM)
+        addresses = await loop.getaddrinfo(*self._address, type=socket.SOCK_DGRAM)
         # IPv4 first: `localhost` may be ::1 too, where statsd servers do not listen by default, and
         # lost datagrams go unnoticed.
-        found.sort(key=lambda entry: entry[0] != socket.AF_INET)
-        host, port, *_ = found[0][4]
+        addresses.sort(key=lambda entry: entry[0] != socket.AF_INET)
+        host, port, *_ = addresses[0][4]
         return str(host), int(port)
 
     async def close(self) -> None:

@@ -104,10 +104,10 @@ def with_priority(text: str, level: int) -> str:
 def is_journal(descriptor: int) -> bool:
     """Whether the descriptor leads to systemd's journal (systemd.exec(5))."""
     try:
-        found = os.fstat(descriptor)
+        status = os.fstat(descriptor)
     except OSError:
         return False
-    return os.environ.get("JOURNAL_STREAM") == f"{found.st_dev}:{found.st_ino}"
+    return os.environ.get("JOURNAL_STREAM") == f"{status.st_dev}:{status.st_ino}"
 
 
 def render(formatter: logging.Formatter, record: logging.LogRecord) -> bytes:

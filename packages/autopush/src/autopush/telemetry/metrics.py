@@ -163,7 +163,8 @@ class SharedMetrics:
         if metric.sums:
             parts = [self.sums[place] for place in range(start, start + size)]
             return [
-                sum(self._cells[first + each] for first in firsts for each in of) for of in parts
+                sum(self._cells[first + each] for first in firsts for each in part)
+                for part in parts
             ]
         slices = [self._cells[first + start :][:size] for first in firsts]
         return [sum(cells) for cells in zip(*slices, strict=True)]
@@ -265,10 +266,10 @@ class Series(dict[str | tuple[str, ...], _Recorded]):
     def __missing__(self, key: str | tuple[str, ...]) -> _Recorded:
         labels = self._metric.labels
         values = (key,) if isinstance(key, str) else key
-        found = self._find(self._metric, **dict(zip(labels, values, strict=True)))
+        recorded = self._find(self._metric, **dict(zip(labels, values, strict=True)))
         if all(value in known for value, known in zip(values, labels.values(), strict=True)):
-            self[key] = found  # not unknown values: there may be any number
-        return found
+            self[key] = recorded  # not unknown values: there may be any number
+        return recorded
 
 
 def unshared_metrics(table: Sequence[Metric]) -> "Metrics":
@@ -300,16 +301,16 @@ class Metrics:
 
     def histogram(self, metric: Metric, **labels: str) -> "Histogram":
         series, place = self._find(metric, Kind.HISTOGRAM, labels)
-        found = series.get(place)
-        if found is None:
+        histogram = series.get(place)
+        if histogram is None:
             *counts, total = self._cells[place : place + metric.width]
             if self.samples is None:
-                found = Histogram(metric.buckets, counts, total)
+                histogram = Histogram(metric.buckets, counts, total)
             else:
-                found = SampledHistogram(metric.buckets, counts, total, self.samples, place)
-            series[place] = found
-        assert isinstance(found, Histogram)
-        return found
+                histogram = SampledHistogram(metric.buckets, counts, total, self.samples, place)
+            series[place] = histogram
+        assert isinstance(histogram, Histogram)
+        return histogram
 
     def histograms(self, metric: Metric) -> "Series[Histogram]":
         return Series(metric, self.histogram)
@@ -343,14 +344,14 @@ class Metrics:
 
     def _number(self, metric: Metric, kind: Kind, number: type[_Number], labels: Labels) -> _Number:
         series, place = self._find(metric, kind, labels)
-        found = series.get(place)
-        if found is None:
+        recorded = series.get(place)
+        if recorded is None:
             # Not from 0: a replacement worker continues the counts.
             value = self._cells[place]
             # Python adds ints faster than floats.
-            found = series[place] = number(int(value) if value.is_integer() else value)
-        assert isinstance(found, number)
-        return found
+            recorded = series[place] = number(int(value) if value.is_integer() else value)
+        assert isinstance(recorded, number)
+        return recorded
 
     def _find(
         self, metric: Metric, kind: Kind, labels: Labels
@@ -358,5 +359,5 @@ class Metrics:
         """The metric's known series by first cell, and the first cell of this one."""
         if metric.kind is not kind:
             raise TypeError(f"{metric.name} is a {metric.kind}")
-        found = self._series.setdefault(metric.name, {})
-        return found, self.shared.place(metric) + metric.place(labels)
+        series = self._series.setdefault(metric.name, {})
+        return series, self.shared.place(metric) + metric.place(labels)

@@ -118,9 +118,9 @@ def _parse(header: str) -> UserAgentNames:
 
 def _first(table: list[tuple[re.Pattern[str], str]], header: str) -> tuple[str, str]:
     for pattern, family in table:
-        found = pattern.search(header)
-        if found is not None:
-            return family, (found[1] or "").replace("_", ".")[:MAX_VERSION]
+        match = pattern.search(header)
+        if match is not None:
+            return family, (match[1] or "").replace("_", ".")[:MAX_VERSION]
     return OTHER_FAMILY, ""
 
 

@@ -147,29 +147,29 @@ class Control:
         """Go on with the pushes that were held, and with all others."""
         self._service.steering.release()
 
-    async def expire(self, of: Target) -> None:
+    async def expire(self, target: Target) -> None:
         """Forget the user agent, as the service does with one not seen for months: 410, errno 103.
         Works for browsers too.
         """
         try:
-            await self._service.expire(of.endpoint)
+            await self._service.expire(target.endpoint)
         except PushError:
             raise _unknown_endpoint() from None
 
-    async def unsubscribe(self, of: Target) -> None:
+    async def unsubscribe(self, target: Target) -> None:
         """Have the user unsubscribe: 410, errno 106."""
-        agent = self._agent(of.endpoint)
+        agent = self._agent(target.endpoint)
         if not agent.is_connected:
             raise ControlRefusal(409, "its user agent is not connected: `reconnect` first")
         await agent.unsubscribe()
 
-    async def disconnect(self, of: Target) -> None:
+    async def disconnect(self, target: Target) -> None:
         """Drop the user agent's socket: messages are stored, within their TTL."""
-        await self._agent(of.endpoint).disconnect()
+        await self._agent(target.endpoint).disconnect()
 
-    async def reconnect(self, of: Target) -> None:
+    async def reconnect(self, target: Target) -> None:
         """Connect the user agent again: it gets what was stored."""
-        agent = self._agent(of.endpoint)
+        agent = self._agent(target.endpoint)
         if not agent.is_connected:
             await agent.connect()
 
@@ -230,8 +230,8 @@ class ControlHandler:
         name = request.path.removeprefix("/")
         if request.method == "GET" and name in ("", "openapi.json"):
             return _json(200, openapi())
-        shown = request.headers.get(AUTHORIZATION, "").removeprefix("Bearer ")
-        if not hmac.compare_digest(shown.encode(), self._token.encode()):
+        presented = request.headers.get(AUTHORIZATION, "").removeprefix("Bearer ")
+        if not hmac.compare_digest(presented.encode(), self._token.encode()):
             return _refusal(401, "expected Authorization: Bearer and the token of this service")
         verb = VERBS.get(name)
         if verb is None:

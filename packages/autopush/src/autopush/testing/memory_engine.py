@@ -145,7 +145,7 @@ class MemoryTable(TableHandle):
             return self._query_index(query, query.index)
         self.engine.called(f"query {self.table.name}")
         bounds, after = query.sort or Range(), query.after
-        found = [
+        items = [
             item
             for key in sorted(self.items, reverse=query.descending)
             if key[0] == query.partition
@@ -157,19 +157,19 @@ class MemoryTable(TableHandle):
             and (after is None or key > after.position)
             and (item := self._live(key)) is not None
         ]
-        return self._page(found, query.limit)
+        return self._page(items, query.limit)
 
     def _query_index(self, query: Query, index: Index) -> Page:
         self.engine.called(f"query_index {self.table.name}")
         names = {index.partition.name, *self.table.key_names}
-        found = [
+        items = [
             item if not index.keys_only else {name: item[name] for name in names}
             for item in self._in_order(None if index.sort else query.after)
             if item.get(index.partition.name) == query.partition
         ]
         if index.sort is None:
             assert (query.sort, query.descending) == (None, False)
-            return self._page(found, query.limit)
+            return self._page(items, query.limit)
         # Not used by the service.
         assert (query.limit, query.after, query.descending) == (None, None, False)
         by, bounds = index.sort.name, query.sort or Range()
@@ -178,7 +178,7 @@ class MemoryTable(TableHandle):
             sorted(
                 (
                     item
-                    for item in map(frozen, found)
+                    for item in map(frozen, items)
                     if (bounds.ge is None or item[by] >= bounds.ge)  # type: ignore[operator]
                     and (bounds.le is None or item[by] <= bounds.le)  # type: ignore[operator]
                 ),
@@ -196,9 +196,9 @@ class MemoryTable(TableHandle):
             if (after is None or key > after.position) and (item := self._live(key)) is not None:
                 yield item
 
-    def _page(self, found: list[Item], limit: int | None) -> Page:
-        page = found[:limit] if limit is not None else found
-        more = len(page) < len(found)
+    def _page(self, items: list[Item], limit: int | None) -> Page:
+        page = items[:limit] if limit is not None else items
+        more = len(page) < len(items)
         return Page([frozen(item) for item in page], Cursor(self._key(page[-1])) if more else None)
 
     async def batch_get(self, keys: Iterable[KeyTuple]) -> list[Item]:

@@ -41,8 +41,8 @@ def mistakes(
     """`path`, `headers` (lower-case names), `body`: of the push. `keys`: of its subscription, None
     if a browser has them. `now`: epoch seconds.
     """
-    found = [*_in_headers(headers), *_in_body(headers, body, keys)]
-    return [*found, *_in_vapid(path, headers, tokens, now)]
+    in_message = [*_in_headers(headers), *_in_body(headers, body, keys)]
+    return [*in_message, *_in_vapid(path, headers, tokens, now)]
 
 
 def _refusal(check: Callable[..., object], *given: object) -> Iterator[str]:
