@@ -55,8 +55,8 @@ class Summary:
         """Of the items that do not expire, or after the minute of `now` (epoch seconds)."""
         present = int(now) // _MINUTE
         kept = [
-            found
-            for minute, found in self._by_minute.items()
+            entry
+            for minute, entry in self._by_minute.items()
             if minute == _NEVER or minute > present
         ]
         total = sum(number for _, number in kept) % _MODULUS
@@ -100,8 +100,8 @@ async def copy_table(
         on_items(len(items))
     async for items in pages(target):
         items = [item for item in items if _key(item, names) not in kept]
-        found = await source.batch_get(_keys(items, names))
-        present = {_key(item, names) for item in found}
+        source_items = await source.batch_get(_keys(items, names))
+        present = {_key(item, names) for item in source_items}
         for item in items:
             if _key(item, names) in present:
                 done.target.add(item)

@@ -307,7 +307,7 @@ def compile_update(table: Table, update: Update) -> tuple[Change, bool]:
     """
     assigned = [(name, _getter(value)) for name, value in update.assigned.items()]
     added = [(name, _getter(value)) for name, value in update.added.items()]
-    taken = [(name, _getter(value)) for name, value in update.taken.items()]
+    subtracted = [(name, _getter(value)) for name, value in update.taken.items()]
     removed = update.remove
     check_update(table, update)
 
@@ -322,7 +322,7 @@ def compile_update(table: Table, update: Update) -> tuple[Change, bool]:
             item.pop(name, None)
         for name, value_of in added:
             _store_set(item, name, _members(item, name) | _operand(value_of(values), name))
-        for name, value_of in taken:
+        for name, value_of in subtracted:
             _store_set(item, name, _members(item, name) - _operand(value_of(values), name))
 
     return change, update.creates

@@ -89,24 +89,24 @@ class Lease:
     async def acquire(self, also: Condition | None = None, values: Values | None = None) -> bool:
         """Acquire it if it is free and the row fulfils ``also``; return whether it is now held."""
         now = int(self._clock())
-        taken = {
+        claim = {
             "holder": self._holder,
             "held_until": now + self._seconds,
             "since": now,
             **self._about,
         }
-        given = {**(values or {}), **taken, "now": now, "latest": now + self._seconds, "gone": ""}
+        given = {**(values or {}), **claim, "now": now, "latest": now + self._seconds, "gone": ""}
         condition = _IS_FREE if also is None else _IS_FREE & also
         while True:
             try:
                 await self._table.update(
-                    self._key, Update(set=tuple(taken)), given, condition=condition
+                    self._key, Update(set=tuple(claim)), given, condition=condition
                 )
             except ConditionFailed as error:
-                found = error.item or {}
-                if found.get("holder") == given["gone"] or not _is_process_gone(found):
+                row = error.item or {}
+                if row.get("holder") == given["gone"] or not _is_process_gone(row):
                     return False
-                given["gone"] = found.get("holder")
+                given["gone"] = row.get("holder")
             else:
                 self._held_until = now + self._seconds
                 return True
@@ -140,11 +140,11 @@ class Lease:
 
     async def held_since(self) -> int | None:
         """Return when its holder acquired it, in seconds since the epoch; None: it is free."""
-        found = await self._table.get(self._key) or {}
-        until, since, now = found.get("held_until"), found.get("since"), int(self._clock())
-        if "holder" not in found or not isinstance(until, int | float):
+        row = await self._table.get(self._key) or {}
+        until, since, now = row.get("held_until"), row.get("since"), int(self._clock())
+        if "holder" not in row or not isinstance(until, int | float):
             return None
-        if not now < until <= now + self._seconds or _is_process_gone(found):
+        if not now < until <= now + self._seconds or _is_process_gone(row):
             return None
         return int(since) if isinstance(since, int | float) else now
 
@@ -203,10 +203,10 @@ class Lease:
         holder.cancel()
 
 
-def _is_process_gone(found: Item) -> bool:
+def _is_process_gone(row: Item) -> bool:
     """Whether the holder's process ran on this machine and has ended."""
-    pid = found.get("pid")
-    if os.name != "posix" or not isinstance(pid, int) or pid <= 0 or found.get("place") != place():
+    pid = row.get("pid")
+    if os.name != "posix" or not isinstance(pid, int) or pid <= 0 or row.get("place") != place():
         return False
     try:
         os.kill(pid, 0)  # signal 0: only a check

@@ -167,15 +167,15 @@ def _sqlite(rest: str) -> SqliteUrl:
 
 
 def _dynamodb(text: str) -> DynamoUrl:
-    found = _DYNAMODB.fullmatch(text)
-    if found is None:
+    match = _DYNAMODB.fullmatch(text)
+    if match is None:
         raise ValueError(
             f"a DynamoDB store is dynamodb://REGION?OPTIONS, REGION as in eu-west-1, "
             f"not {_redacted(text)}"
         )
-    options = _options("a DynamoDB store", found["options"] or "", _OPTIONS)
+    options = _options("a DynamoDB store", match["options"] or "", _OPTIONS)
     return DynamoUrl(
-        found["region"],
+        match["region"],
         options.get("endpoint"),
         _prefix(options.get("prefix", "")),
         _connections(options.get("connections", "50")),
@@ -184,14 +184,14 @@ def _dynamodb(text: str) -> DynamoUrl:
 
 
 def _postgresql(text: str) -> PostgresUrl:
-    found = _POSTGRESQL.fullmatch(text)
-    if found is None:
+    match = _POSTGRESQL.fullmatch(text)
+    if match is None:
         raise ValueError(
             "a PostgreSQL store is postgresql://USER@HOST:PORT/DATABASE?schema=NAME; in a user, "
             "password or name, '@' is %40, '/' is %2F, ':' is %3A and '#' is %23"
         )
     own = ("schema", "connections", "connect_timeout", *_SETTINGS)
-    options = _options("a PostgreSQL store", found["options"] or "", (*own, *_LIBPQ))
+    options = _options("a PostgreSQL store", match["options"] or "", (*own, *_LIBPQ))
     schema = options.get("schema", "keytables")
     if not _SCHEMA.fullmatch(schema):
         raise ValueError(f"schema={schema!r}: expected at most 63 of a-z, 0-9 and '_'")
@@ -201,7 +201,7 @@ def _postgresql(text: str) -> PostgresUrl:
         for name, (setting, variable) in _SETTINGS.items()
     }
     return PostgresUrl(
-        f"postgresql://{found['place']}" + (f"?{kept}" if kept else ""),
+        f"postgresql://{match['place']}" + (f"?{kept}" if kept else ""),
         schema,
         _connections(options.get("connections", "10"), 2),  # one writes, one reads
         _seconds(options.get("connect_timeout") or os.environ.get("PGCONNECT_TIMEOUT") or "5"),

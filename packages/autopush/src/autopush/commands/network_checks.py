@@ -322,12 +322,10 @@ def judge_clock(name: str, ahead: float) -> Finding:
     if abs(ahead) < NOTED_SKEW:
         return ok(f"within {NOTED_SKEW:g} s of that of {name}")
     way = "ahead of" if ahead > 0 else "behind"
-    difference = f"{abs(ahead):,.0f} s {way} that of {name}"
+    skew = f"{abs(ahead):,.0f} s {way} that of {name}"
     if abs(ahead) <= MAX_SKEW:
-        return warn(difference, "Use NTP on all machines: nodes disagree about expired messages")
-    return fail(
-        difference, "Use NTP: tokens of application servers are refused as expired or too new"
-    )
+        return warn(skew, "Use NTP on all machines: nodes disagree about expired messages")
+    return fail(skew, "Use NTP: tokens of application servers are refused as expired or too new")
 
 
 # ── Bridges ───────────────────────────────────────────────────────────────────────────────────────

@@ -130,7 +130,7 @@ class Client:
         endpoints = None if endpoint is None else parse_endpoints(endpoint)
         resolve = functools.partial(resolve_configuration, region, endpoints, tls, credentials)
         try:
-            found = await asyncio.wait_for(run_in_thread(resolve), open_timeout)
+            configuration = await asyncio.wait_for(run_in_thread(resolve), open_timeout)
         except TimeoutError:
             raise Unavailable(
                 f"no AWS credentials were found in {open_timeout:.0f} s. {CREDENTIALS_HELP}"
@@ -143,18 +143,18 @@ class Client:
                     each.port,
                     size=connections,
                     max_waiting=max_waiting,
-                    tls=found.tls if each.tls else None,
+                    tls=configuration.tls if each.tls else None,
                     limits=limits or ConnectionLimits(),
                 ),
-                region=found.region,
-                credentials=found.loaded.credentials,
+                region=configuration.region,
+                credentials=configuration.loaded.credentials,
                 now=asyncio.get_running_loop().time,
             )
-            for each in found.endpoints
+            for each in configuration.endpoints
         ]
         return cls(
             HostRotation(hosts),
-            found,
+            configuration,
             clock=clock,
             retries=retries or RetryPolicy(),
             refresh=refresh or RefreshTimes(),

@@ -67,15 +67,15 @@ def check_sizes(body: bytes, items: Iterable[Item]) -> None:
 def encode_item(item: Item) -> dict[str, AttributeValue]:
     """Return an item in DynamoDB's form, without its empty sets. Raises SchemaError."""
     check_names(item)
-    found: dict[str, AttributeValue] = {}
+    attributes: dict[str, AttributeValue] = {}
     for name, value in item.items():
         if type(value) is str:
-            found[name] = {"S": value}
+            attributes[name] = {"S": value}
         elif type(value) is int and -_INT64 <= value < _INT64:
-            found[name] = {"N": str(value)}
+            attributes[name] = {"N": str(value)}
         elif (encoded := encode_value(value, name)) is not None:
-            found[name] = encoded
-    return found
+            attributes[name] = encoded
+    return attributes
 
 
 def encode_value(value: Value, name: str, depth: int = 1) -> AttributeValue | None:
@@ -104,22 +104,22 @@ def encode_value(value: Value, name: str, depth: int = 1) -> AttributeValue | No
         return {"M": members}
     if type(value) is list:
         return {"L": [_encode_inner(inner, name, depth + 1) for inner in value]}
-    taken = snapshot(value, name, depth)
-    if type(taken) is float:
+    copied = snapshot(value, name, depth)
+    if type(copied) is float:
         # With all digits where it will be read as an integer: the shortest form is a float's.
-        whole = taken.is_integer() and -_INT64 <= taken < _INT64
-        return {"N": str(int(taken)) if whole else repr(taken)}
-    if type(taken) is frozenset:
-        return {"SS": sorted(taken)} if taken else None
-    return encode_value(taken, name, depth)  # a subclass, now of the base type
+        is_int64 = copied.is_integer() and -_INT64 <= copied < _INT64
+        return {"N": str(int(copied)) if is_int64 else repr(copied)}
+    if type(copied) is frozenset:
+        return {"SS": sorted(copied)} if copied else None
+    return encode_value(copied, name, depth)  # a subclass, now of the base type
 
 
 def _encode_inner(value: Value, name: str, depth: int) -> AttributeValue:
     check_depth(depth, name)
-    found = encode_value(value, name, depth)
-    if found is None:
+    encoded = encode_value(value, name, depth)
+    if encoded is None:
         raise SchemaError(f"{name!r}: an empty set cannot be stored inside a list or map")
-    return found
+    return encoded
 
 
 # --- decoding ----------------------------------------------------------------------------------
@@ -127,15 +127,15 @@ def _encode_inner(value: Value, name: str, depth: int) -> AttributeValue:
 
 def decode_item(encoded: AttributeMap) -> Item:
     """Raises Unavailable for what no item can hold."""
-    found: Item = {}
+    item: Item = {}
     for name, value in encoded.items():
         if "S" in value:
-            found[name] = value["S"]
+            item[name] = value["S"]
         elif "N" in value:
-            found[name] = decode_number(value["N"])
+            item[name] = decode_number(value["N"])
         else:
-            found[name] = decode_value(value)
-    return found
+            item[name] = decode_value(value)
+    return item
 
 
 def decode_value(encoded: AttributeValue) -> Value:
@@ -166,18 +166,18 @@ def decode_value(encoded: AttributeValue) -> Value:
 def decode_number(text: str) -> int | float:
     """Return an integer if the text is one within 64 bits, otherwise the nearest float."""
     try:
-        whole = int(text)
+        number = int(text)
     except ValueError:
         return _decode_fraction(text)
-    return whole if -_INT64 <= whole < _INT64 else float(whole)
+    return number if -_INT64 <= number < _INT64 else float(number)
 
 
 def _decode_fraction(text: str) -> int | float:
     try:
-        found = float(text)
+        number = float(text)
     except ValueError as error:
         raise Unavailable("the database sent a number that cannot be read") from error
-    return int(found) if found.is_integer() and -_INT64 <= found < _INT64 else found
+    return int(number) if number.is_integer() and -_INT64 <= number < _INT64 else number
 
 
 def _decode_bytes(text: str) -> bytes:

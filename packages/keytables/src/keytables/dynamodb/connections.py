@@ -436,8 +436,8 @@ def parse_endpoint(url: str) -> Endpoint:
         bare = not (parts.path.strip("/") or parts.query or parts.fragment or "@" in parts.netloc)
         if port and bare and _HOST.fullmatch(host):
             return Endpoint(host, port, parts.scheme == "https")
-    shown = "one with a user or password" if "@" in url else repr(url)
-    raise ValueError(f"an endpoint is written http://HOST:PORT or https://HOST:PORT, not {shown}")
+    got = "one with a user or password" if "@" in url else repr(url)
+    raise ValueError(f"an endpoint is written http://HOST:PORT or https://HOST:PORT, not {got}")
 
 
 class Host:

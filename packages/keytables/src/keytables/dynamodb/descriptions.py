@@ -160,9 +160,9 @@ def creation_request(table: Table, capacity: Capacity | None) -> dict[str, objec
     return request
 
 
-def check_same(table: Table, found: TableDescription) -> None:
+def check_same(table: Table, description: TableDescription) -> None:
     """Raise SchemaError unless a table has the declared keys and, at least, the indexes."""
-    kinds = {one.attribute_name: one.attribute_type for one in found.attribute_definitions}
+    kinds = {one.attribute_name: one.attribute_type for one in description.attribute_definitions}
     declared = {
         "keys": _keys(_key_schema(table.partition, table.sort), _kinds(table)),
         **{
@@ -172,11 +172,11 @@ def check_same(table: Table, found: TableDescription) -> None:
         },
     }
     existing = {
-        "keys": _keys(_elements(found.key_schema), kinds),
+        "keys": _keys(_elements(description.key_schema), kinds),
         **{
             f"index {index.index_name}": _keys(_elements(index.key_schema), kinds)
             + f" {index.projection.projection_type}"
-            for index in found.global_secondary_indexes
+            for index in description.global_secondary_indexes
         },
     }
     wrong = [
@@ -193,10 +193,10 @@ def _units(capacity: Capacity) -> dict[str, int]:
 
 
 def _key_schema(partition: Key, sort: Key | None) -> list[dict[str, str]]:
-    found = [{"AttributeName": partition.name, "KeyType": "HASH"}]
+    elements = [{"AttributeName": partition.name, "KeyType": "HASH"}]
     if sort is not None:
-        found.append({"AttributeName": sort.name, "KeyType": "RANGE"})
-    return found
+        elements.append({"AttributeName": sort.name, "KeyType": "RANGE"})
+    return elements
 
 
 def _projection(*, keys_only: bool) -> str:

@@ -114,18 +114,18 @@ class DynamoEngine(Engine):
         check_name("table", self._store.prefix + table.name)
         attempts = self._attempts()
         is_new = False
-        found = await self._describe(table.name)
-        while found is None or not found.is_usable(table):
-            if found is None:
-                found = await self._create(table, capacity)
-                is_new = is_new or found is not None
-                if found is not None and found.is_usable(table):
+        description = await self._describe(table.name)
+        while description is None or not description.is_usable(table):
+            if description is None:
+                description = await self._create(table, capacity)
+                is_new = is_new or description is not None
+                if description is not None and description.is_usable(table):
                     break
-            elif found.table_status not in _TRANSIENT_STATUSES:
-                raise Unavailable(f"table {table.name!r} is {found.table_status}")
+            elif description.table_status not in _TRANSIENT_STATUSES:
+                raise Unavailable(f"table {table.name!r} is {description.table_status}")
             await attempts.wait(Unavailable(f"table {table.name!r} is not active in time"))
-            found = await self._describe(table.name)
-        check_same(table, found)
+            description = await self._describe(table.name)
+        check_same(table, description)
         # Not every version of Alternator has a time to live, and some refuse it in other ways.
         if table.expiry is not None and not self._alternator:
             await self._enable_time_to_live(table.name, table.expiry, is_new=is_new)
@@ -150,19 +150,19 @@ class DynamoEngine(Engine):
             await attempts.wait(too_late)
 
     async def table_names(self) -> list[str]:
-        found: list[str] = []
+        names: list[str] = []
         request: dict[str, str] = {}
         while True:
             response = await self._store.call(
                 "ListTables", dumps(request), time_limit=TABLE_CALL_TIMEOUT
             )
             listed = decode_response(response.body, ListTablesResponse)
-            found += listed.table_names
+            names += listed.table_names
             if listed.last_evaluated_table_name is None:
                 break
             request = {"ExclusiveStartTableName": listed.last_evaluated_table_name}
         prefix = self._store.prefix
-        return sorted(name.removeprefix(prefix) for name in found if name.startswith(prefix))
+        return sorted(name.removeprefix(prefix) for name in names if name.startswith(prefix))
 
     async def clock_difference(self, clock: Clock) -> float:
         before = clock()
@@ -253,12 +253,12 @@ class DynamoEngine(Engine):
             body = await self._call("DescribeTimeToLive", table, expected=(_UNKNOWN_OPERATION,))
         except ServiceError:  # expired items are hidden in any case
             return True
-        found = decode_response(body, DescribeTimeToLiveResponse).time_to_live_description
-        if not found.is_enabled:
+        ttl = decode_response(body, DescribeTimeToLiveResponse).time_to_live_description
+        if not ttl.is_enabled:
             return False
-        if found.attribute_name != attribute:
+        if ttl.attribute_name != attribute:
             raise SchemaError(
-                f"table {table!r} exists with other expiry: {found.attribute_name} instead of "
+                f"table {table!r} exists with other expiry: {ttl.attribute_name} instead of "
                 f"{attribute}"
             )
         return True
@@ -271,10 +271,10 @@ class DynamoEngine(Engine):
         return decode_response(body, DescribeTableResponse).table
 
     async def _describe_existing(self, table: str) -> TableDescription:
-        found = await self._describe(table)
-        if found is None:
+        description = await self._describe(table)
+        if description is None:
             raise TableNotFound(table)
-        return found
+        return description
 
     async def _call(
         self,

@@ -221,8 +221,10 @@ def update_actions(update: Update, to: Placeholders) -> UpdateActions:
 
 
 def _operands(operands: Mapping[str, Operand], to: Placeholders) -> dict[str, str]:
-    found = {name: to.operand(operand) for name, operand in operands.items()}
-    return {name: placeholder for name, placeholder in found.items() if placeholder is not None}
+    placeholders = {name: to.operand(operand) for name, operand in operands.items()}
+    return {
+        name: placeholder for name, placeholder in placeholders.items() if placeholder is not None
+    }
 
 
 def _members(item: AttributeMap, name: str) -> set[str]:

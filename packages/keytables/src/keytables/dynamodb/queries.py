@@ -178,7 +178,7 @@ def scan_request(client: TableClient, after: Cursor | None) -> PageRequest:
 async def read_page(client: TableClient, request: PageRequest, limit: int | None) -> Page:
     """Return the live items that a request finds, at most ``limit``."""
     has_expiry = client.table.expiry is not None
-    found: list[Item] = []
+    live_items: list[Item] = []
     start = request.start
     # One more than wanted: it tells whether there is more.
     ask = (LARGE_LIMIT if request.lacks_expiry else None) if limit is None else limit + 1
@@ -199,15 +199,15 @@ async def read_page(client: TableClient, request: PageRequest, limit: int | None
             items = await _look_up_live(client, items)
         elif has_expiry:
             items = [item for item in items if client.is_live(item, now)]
-        found += items
-        if limit is None or start is None or len(found) > limit:
+        live_items += items
+        if limit is None or start is None or len(live_items) > limit:
             break
         ask = max(limit + 1, LARGE_LIMIT)
     last = None if start is None else decode_item(start)
-    if limit is not None and len(found) > limit:
-        found = found[:limit]
-        last = found[-1]
-    return Page(found, None if last is None else Cursor(_key_values(last, request.position)))
+    if limit is not None and len(live_items) > limit:
+        live_items = live_items[:limit]
+        last = live_items[-1]
+    return Page(live_items, None if last is None else Cursor(_key_values(last, request.position)))
 
 
 async def _look_up_live(client: TableClient, items: list[Item]) -> list[Item]:

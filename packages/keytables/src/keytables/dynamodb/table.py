@@ -135,8 +135,8 @@ class DynamoTable(TableHandle):
             await self._sequencer.wait_for_item(key)
         client = self._client
         now = client.clock()
-        found = await client.get_all([client.encode_key(key) for key in wanted])
-        return [item for item in map(decode_item, found) if client.is_live(item, now)]
+        encoded = await client.get_all([client.encode_key(key) for key in wanted])
+        return [item for item in map(decode_item, encoded) if client.is_live(item, now)]
 
     async def _query(self, query: Query) -> Page:
         plan = self._plans["" if query.index is None else query.index.name]

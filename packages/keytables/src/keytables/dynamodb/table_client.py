@@ -97,10 +97,10 @@ class TableClient:
         return not 0 < expiry <= now
 
     def encode_key(self, key: KeyTuple) -> dict[str, AttributeValue]:
-        found = {self.table.partition.name: encode_key_value(key[0])}
+        encoded = {self.table.partition.name: encode_key_value(key[0])}
         if self.table.sort is not None:
-            found[self.table.sort.name] = encode_key_value(key[1])
-        return found
+            encoded[self.table.sort.name] = encode_key_value(key[1])
+        return encoded
 
     async def call(
         self, operation: str, body: bytes, *, time_limit: float = CALL_TIMEOUT
@@ -144,7 +144,7 @@ class TableClient:
             placeholders = {f"#{number}": name for number, name in enumerate(names)}
             options["ProjectionExpression"] = ", ".join(placeholders)
             options["ExpressionAttributeNames"] = placeholders
-        found: list[AttributeMap] = []
+        all_items: list[AttributeMap] = []
         for start in range(0, len(keys), MAX_BATCH_KEYS):
             left: Sequence[AttributeMap] = keys[start : start + MAX_BATCH_KEYS]
             attempts = self._batch_attempts()
@@ -152,22 +152,22 @@ class TableClient:
                 body = dumps({"RequestItems": {self.name: {**options, "Keys": left}}})
                 response = await self._batch_request("BatchGetItem", body)
                 items = response.get("Responses", {}).get(self.name, [])
-                found += items
+                all_items += items
                 left = response.get("UnprocessedKeys", {}).get(self.name, {}).get("Keys", [])
                 if not left:
                     break
                 if not items:
                     await self._wait(attempts, "BatchGetItem")
-        return found
+        return all_items
 
     def write_requests(self, writes: Sequence[object]) -> list[bytes]:
         """Return requests for these members of BatchWriteItem, of different items. Raises
         SchemaError.
         """
-        found: list[bytes] = []
+        requests: list[bytes] = []
         for start in range(0, len(writes), MAX_BATCH_WRITES):
-            found += self._split(writes[start : start + MAX_BATCH_WRITES])
-        return found
+            requests += self._split(writes[start : start + MAX_BATCH_WRITES])
+        return requests
 
     def _split(self, writes: Sequence[object]) -> list[bytes]:
         request = dumps({"RequestItems": {self.name: writes}})
@@ -214,9 +214,9 @@ def request_head(table_name: str, **members: object) -> bytes:
 
 def encode_key_value(value: Scalar) -> AttributeValue:
     """Return the checked value of a key attribute in DynamoDB's form."""
-    found = encode_value(value, "a key")
-    assert found is not None
-    return found
+    encoded = encode_value(value, "a key")
+    assert encoded is not None
+    return encoded
 
 
 def to_keytables_error(error: ServiceError, operation: str, table: str) -> KeytablesError:

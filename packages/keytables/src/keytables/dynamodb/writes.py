@@ -280,24 +280,24 @@ class WriteTemplate:
             value = given[name]
             for check in use.checks:
                 check(value)
-            found = encode_value(value, name)
-            if found is None:
+            attribute = encode_value(value, name)
+            if attribute is None:
                 empty |= {name}
             else:
-                encoded[name] = found
-            if use.ordered and (found is None or not is_ordered(found)):
+                encoded[name] = attribute
+            if use.ordered and (attribute is None or not is_ordered(attribute)):
                 raise SchemaError(f"{name!r}: only numbers, text and bytes have an order")
-            if use.members and found is not None:
-                _check_members(name, found)
+            if use.members and attribute is not None:
+                _check_members(name, attribute)
         expression = self._compile(empty)
         bound = {placeholder: encoded[name] for name, placeholder in expression.params}
         bound.update(expression.literals)
         return BoundExpression(expression, bound, dumps(bound))
 
     def _compile(self, empty: frozenset[str]) -> CompiledExpression:
-        found = self._compiled.get(empty)
-        if found is not None:
-            return found
+        compiled = self._compiled.get(empty)
+        if compiled is not None:
+            return compiled
         to, table, condition, update = (
             Placeholders(empty),
             self._table,

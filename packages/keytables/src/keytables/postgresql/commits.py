@@ -70,9 +70,9 @@ class CommitConnection:
             try:
                 session = await self.open(attempts.deadline)
                 if self.is_sent:
-                    found = await session.fetch(self._find, identifier)
-                    if found:
-                        return frozenset(found[0][0])
+                    committed = await session.fetch(self._find, identifier)
+                    if committed:
+                        return frozenset(committed[0][0])
                 sent_at, self.is_sent = self._loop.time(), True
                 rows = await session.fetch(
                     sql, identifier, *arrays, operation="INSERT", table=tables

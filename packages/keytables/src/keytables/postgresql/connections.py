@@ -330,8 +330,8 @@ def _configuration(error: ValueError) -> str:
     if "invalid literal for int()" in text:
         return "cannot connect to PostgreSQL: the port is not a number"
     known = ("`sslmode`", "`sslnegotiation`", "root certificate", "certificate", "TLS version")
-    shown = text if any(word in text for word in known) else "a parameter has a wrong value"
-    return f"cannot connect to PostgreSQL: {shown}"
+    problem = text if any(word in text for word in known) else "a parameter has a wrong value"
+    return f"cannot connect to PostgreSQL: {problem}"
 
 
 def _connect_failure(error: Exception, url: str) -> KeytablesError:

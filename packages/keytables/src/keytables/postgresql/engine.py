@@ -300,12 +300,12 @@ async def _create_store(connector: Connector, session: Session, schema: str, quo
 
 
 async def _stored_format(session: Session, schema: str, quoted: str) -> int | None:
-    found = await session.fetch(
+    tables = await session.fetch(
         "SELECT 1 FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace "
         "WHERE nspname = $1 AND relname = '~format'",
         schema,
     )
-    if not found:
+    if not tables:
         return None
     rows = await session.fetch(f'SELECT version FROM {quoted}."~format"', table="~format")  # noqa: S608
     return int(rows[0][0]) if rows else 0

@@ -145,8 +145,8 @@ def fold(
         if type(operation) is UnconditionalPut:
             return Change.PUT, operation.row, 0
         return Change.DELETE, encode_key(key), 0
-    found = stored if isinstance(stored, Stored) else None
-    state = ItemState(key, found.packed if found is not None and found.is_live(now) else None)
+    old = stored if isinstance(stored, Stored) else None
+    state = ItemState(key, old.packed if old is not None and old.is_live(now) else None)
     for operation in operations:
         operation.result = operation.error = None
         try:
@@ -159,11 +159,11 @@ def fold(
     if stored is UNREAD:
         return (Change.DELETE, encode_key(key), 0) if row is None else (Change.PUT, row, 0)
     if row is None:
-        if found is None:
+        if old is None:
             return None
         number = new_number()
-        return Change.REMOVE, (*encode_key(key), found.version, number), number
+        return Change.REMOVE, (*encode_key(key), old.version, number), number
     number = cast(int, row[NUMBER])
-    if found is None:
+    if old is None:
         return Change.INSERT, row, number
-    return Change.REPLACE, (*row, found.version), number
+    return Change.REPLACE, (*row, old.version), number

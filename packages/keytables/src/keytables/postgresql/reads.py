@@ -87,13 +87,13 @@ class ItemReads:
             if self._in_flight < _IN_FLIGHT:
                 self._begin()
         # Number of the key, from 1, to what is stored.
-        found: dict[int, Stored] = {}
+        stored_by_number: dict[int, Stored] = {}
         error: KeytablesError | None = None
         try:
             arrays = map(list, zip(*map(self._encode, wanted), strict=True))
             rows = await self._pool.fetch(self._sql, *arrays, table=self._name)
             for number, packed, expires, version in rows:
-                found[number] = Stored(packed, expires, version)
+                stored_by_number[number] = Stored(packed, expires, version)
         except KeytablesError as failure:
             error = failure
         finally:
@@ -103,7 +103,7 @@ class ItemReads:
                 if future.done():
                     continue  # its reader was cancelled
                 if error is None:
-                    future.set_result(found.get(number))
+                    future.set_result(stored_by_number.get(number))
                 else:
                     future.set_exception(clone_error(error))
         if self._waiting and not self._is_beginning:

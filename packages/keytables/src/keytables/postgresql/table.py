@@ -119,14 +119,14 @@ class PostgresTable(TableHandle):
 
     async def batch_get(self, keys: Iterable[KeyTuple]) -> list[Item]:
         wanted = list({self._check_key(key): None for key in keys})
-        found: list[Item] = []
+        items: list[Item] = []
         for begin in range(0, len(wanted), _GET_TOGETHER):
             some = wanted[begin : begin + _GET_TOGETHER]
             for key in some:
                 await self._writer.wait_for(self.writes.of_key(key))
             rows = await asyncio.gather(*map(self._reads.read, some))
-            found += [item for row in rows if (item := self._live_item(row)) is not None]
-        return found
+            items += [item for row in rows if (item := self._live_item(row)) is not None]
+        return items
 
     async def _query(self, query: Query) -> Page:
         selection, index = self._pages.query(query), query.index

@@ -77,8 +77,8 @@ class TableWrites:
         self.partitions: dict[Scalar, dict[KeyTuple, ItemWrites]] = {}
 
     def of_key(self, key: KeyTuple) -> "list[ItemWrites]":
-        found = self.partitions.get(key[0], {}).get(key)
-        return [] if found is None else [found]
+        writes = self.partitions.get(key[0], {}).get(key)
+        return [] if writes is None else [writes]
 
     def of_partition(self, partition: Scalar) -> "list[ItemWrites]":
         return list(self.partitions.get(partition, {}).values())
@@ -88,16 +88,16 @@ class TableWrites:
 
 
 class ItemWrites:
-    """The incomplete writes to one item, in order. ``taken``: how many are in the commit;
+    """The incomplete writes to one item, in order. ``in_commit``: how many are in the commit;
     ``is_overdue``: whether their callers have got an error, as it takes too long.
     """
 
-    __slots__ = ("evaluations", "is_overdue", "key", "operations", "stored", "table", "taken")
+    __slots__ = ("evaluations", "in_commit", "is_overdue", "key", "operations", "stored", "table")
 
     def __init__(self, table: TableWrites, key: KeyTuple, first: ItemOperation) -> None:
         self.table, self.key, self.operations = table, key, [first]
         self.stored: object = UNREAD
-        self.taken = self.evaluations = 0
+        self.in_commit = self.evaluations = 0
         self.is_overdue = False
 
 
@@ -276,7 +276,7 @@ class GroupCommit:
         if connection.is_sent:
             self.trouble = await connection.what_it_waits_for(deadline)
         await asyncio.sleep(deadline - self._loop.time())
-        late = [writes for writes in batch if writes.taken]
+        late = [writes for writes in batch if writes.in_commit]
         if not late:
             return  # it has ended
         reason = self.trouble or _NO_ANSWER
@@ -285,8 +285,8 @@ class GroupCommit:
         self._given_up.add(connection)
         for writes in late:
             writes.is_overdue = True
-            waiting = writes.operations[writes.taken :]
-            del writes.operations[writes.taken :]
+            waiting = writes.operations[writes.in_commit :]
+            del writes.operations[writes.in_commit :]
             for operation in writes.operations:
                 self._writes.answer(operation, failure)
             for operation in waiting:
@@ -325,13 +325,13 @@ class GroupCommit:
             batch += ready
             ready.clear()
             for writes in batch:
-                writes.taken = len(writes.operations)
+                writes.in_commit = len(writes.operations)
             return batch
         count = size = 0
         while ready and count < MAX_BATCH and size < MAX_BATCH_BYTES:
             writes = ready.popleft()
-            writes.taken = len(writes.operations)
-            count += writes.taken
+            writes.in_commit = len(writes.operations)
+            count += writes.in_commit
             size += sum(operation.size for operation in writes.operations)
             batch.append(writes)
         return batch
@@ -342,9 +342,9 @@ class GroupCommit:
         unchanged: list[ItemWrites] = []
         new_number = self.new_number
         for writes in batch:
-            taken = writes.operations[: writes.taken]
+            operations = writes.operations[: writes.in_commit]
             encode_key = writes.table.encode_key
-            change = fold(taken, writes.key, encode_key, writes.stored, now, new_number)
+            change = fold(operations, writes.key, encode_key, writes.stored, now, new_number)
             if change is None:
                 unchanged.append(writes)
             else:
@@ -383,32 +383,32 @@ class GroupCommit:
         if writes.evaluations >= _MAX_EVALUATIONS:
             self._fail([writes], Throttled("other processes keep changing the item"))
             return
-        writes.taken = 0
+        writes.in_commit = 0
         self._prepare(writes)
 
     # --- completion ---------------------------------------------------------------------------
 
     def _fail(self, batch: Iterable[ItemWrites], error: BaseException) -> None:
         failure = error if isinstance(error, KeytablesError) else Unavailable(str(error))
-        batch = [writes for writes in batch if writes.taken]
+        batch = [writes for writes in batch if writes.in_commit]
         for writes in batch:
-            for operation in writes.operations[: writes.taken]:
+            for operation in writes.operations[: writes.in_commit]:
                 operation.error = clone_error(failure)
         self._finish(batch)
 
     def _fail_all(self, batch: Sequence[ItemWrites], error: BaseException) -> None:
         """With what was not taken yet."""
         for writes in batch:
-            writes.taken = len(writes.operations)
+            writes.in_commit = len(writes.operations)
         self._fail(batch, error)
 
     def _finish(self, batch: Iterable[ItemWrites]) -> None:
         for writes in batch:
-            done, left = writes.operations, writes.operations[writes.taken :]
+            done, left = writes.operations, writes.operations[writes.in_commit :]
             if left:
-                del done[writes.taken :]
+                del done[writes.in_commit :]
                 writes.operations = left
-            writes.taken = writes.evaluations = 0
+            writes.in_commit = writes.evaluations = 0
             writes.is_overdue = False
             if not left:
                 key, partitions = writes.key, writes.table.partitions

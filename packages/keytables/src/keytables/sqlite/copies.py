@@ -352,9 +352,9 @@ def _is_sound(header: bytes) -> bool:
 
 
 def find_damage(
-    connection: apsw.Connection, found: Callable[[str], None], *, deadline: float = float("inf")
+    connection: apsw.Connection, report: Callable[[str], None], *, deadline: float = float("inf")
 ) -> bool:
-    """Call ``found`` with what is damaged in the file, a sentence each.
+    """Call ``report`` with what is damaged in the file, a sentence each.
 
     Returns whether all was read before ``deadline``, a monotonic time. Raises SQLite's other
     errors.
@@ -370,15 +370,15 @@ def find_damage(
             faults = _faults(connection, f"integrity_check({_quoted(table)})")
             if faults:
                 known = 0
-                found(_table_damage(table, faults))
+                report(_table_damage(table, faults))
         # The list of free pages belongs to none of them.
         for fault in _faults(connection, f"quick_check({_MAX_FAULTS})") if known else ():
-            found(f"the list of free pages is damaged: {fault}")
+            report(f"the list of free pages is damaged: {fault}")
             break
     except apsw.NotADBError:
-        found("the head of the file is damaged: nothing of it can be read")
+        report("the head of the file is damaged: nothing of it can be read")
     except apsw.CorruptError as error:
-        found(f"the list of tables is damaged: nothing can be read ({error})")
+        report(f"the list of tables is damaged: nothing can be read ({error})")
     except apsw.InterruptError:
         return False
     finally:

@@ -260,16 +260,16 @@ class Database:
                 writer.execute("ROLLBACK")
         return bool(version) and writer.execute("PRAGMA journal_mode").get == "wal"
 
-    def _check_part(self, found: Part | None) -> None:
-        if found == self._part:
+    def _check_part(self, part: Part | None) -> None:
+        if part == self._part:
             return
         if self._part is not None:
             number, count = self._part.number, self._part.count
             raise OtherPart(f"{self.path} is not part {number} of {count} of its store")
-        assert found is not None
-        if found.number:
-            raise OtherPart(f"{self.path} is part {found.number} of {found.count} of a store")
-        raise OtherPart(f"{self.path} has {found.count} parts: it is opened by open_engine")
+        assert part is not None
+        if part.number:
+            raise OtherPart(f"{self.path} is part {part.number} of {part.count} of a store")
+        raise OtherPart(f"{self.path} has {part.count} parts: it is opened by open_engine")
 
     def _create(self) -> None:
         writer = self.writer

@@ -110,8 +110,8 @@ def part_files(path: str) -> list[PartFile]:
     """Return the existing files of other parts than 0, also those of none that the store has."""
     store = Path(path)
     pattern = re.compile(rf"{re.escape(store.name)}-(\d+)of(\d+)(-[a-z]+)?")
-    found = sorted(store.parent.glob(f"{escape(store.name)}-*"))
-    matches = [(file, pattern.fullmatch(file.name)) for file in found]
+    files = sorted(store.parent.glob(f"{escape(store.name)}-*"))
+    matches = [(file, pattern.fullmatch(file.name)) for file in files]
     return [
         PartFile(file, int(match[1]), int(match[2]), match[3] is None)
         for file, match in matches
@@ -125,11 +125,11 @@ def check_part_files(path: str) -> None:
     """
     # The mark is set before a division makes a file, and another process may divide right now: so
     # the files are listed first. Those of a division that has ended since are looked at once more.
-    found = [file for file in part_files(path) if file.has_rows]
+    files = [file for file in part_files(path) if file.has_rows]
     if DivisionMark(path).exists():
         return
     count = count_parts(path)
-    for file in found:
+    for file in files:
         if not file.is_of(count) and file.path.exists():
             raise Unavailable(
                 f"{file.path} is part of a store, but not of that in {path}: put back the file "

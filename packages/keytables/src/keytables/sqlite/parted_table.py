@@ -152,10 +152,10 @@ class PartedTable(TableHandle):
         for key in keys:
             checked = self._check_key(key)
             shares.setdefault(part_of(checked[0], self._count), []).append(checked)
-        found = await await_all(
+        answers = await await_all(
             self._handles[part].batch_get(share) for part, share in shares.items()
         )
-        return [item for share in found for item in share]
+        return [item for share in answers for item in share]
 
     def _batch_write(self, puts: Sequence[Item], deletes: Collection[KeyTuple]) -> Awaitable[None]:
         shares: dict[int, tuple[list[Item], list[KeyTuple]]] = {}
@@ -232,33 +232,33 @@ class _UnopenedTable(TableHandle):
 
     async def _open(self) -> TableHandle | KeytablesError:
         """Return the error, which those that wait raise, rather than raise it."""
-        found: TableHandle | KeytablesError
+        outcome: TableHandle | KeytablesError
         try:
-            found = await self._open_table()
+            outcome = await self._open_table()
         except Exception as error:  # noqa: BLE001 - the callers of the operations receive it
-            found = described(error)
+            outcome = described(error)
         self._opening = None
         waiting, self._waiting, self._bytes = self._waiting, deque(), 0
-        if isinstance(found, TableHandle):
-            self._on_opened(found)
+        if isinstance(outcome, TableHandle):
+            self._on_opened(outcome)
             for write in waiting:
                 result: asyncio.Future[Any]
                 try:
-                    result = asyncio.ensure_future(write.submit(found))
+                    result = asyncio.ensure_future(write.submit(outcome))
                 except KeytablesError as error:
                     result = refused_write(error)
                 result.add_done_callback(partial(_pass_on, write.future))
         else:
             for write in waiting:
                 if not write.future.done():
-                    write.future.set_exception(clone_error(found))
-        return found
+                    write.future.set_exception(clone_error(outcome))
+        return outcome
 
     async def _opened(self) -> TableHandle:
-        found = await asyncio.shield(self._start())
-        if isinstance(found, KeytablesError):
-            raise clone_error(found)
-        return found
+        outcome = await asyncio.shield(self._start())
+        if isinstance(outcome, KeytablesError):
+            raise clone_error(outcome)
+        return outcome
 
     def _submit(
         self, submit: Callable[[TableHandle], Awaitable[Any]], size: int = 0

@@ -52,8 +52,8 @@ disk would have to be written faster to be full before a check on it the more is
 
 def free_space(path: str) -> int:
     """Return the bytes free for a process without privileges. Raises OSError."""
-    found = os.statvfs(os.path.dirname(path) or ".")
-    return found.f_bavail * found.f_frsize
+    file_system = os.statvfs(os.path.dirname(path) or ".")
+    return file_system.f_bavail * file_system.f_frsize
 
 
 class FileSpace:
