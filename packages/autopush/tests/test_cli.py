@@ -227,8 +227,8 @@ def test_a_key_in_the_wrong_place_is_not_shown(
         ),
         (["--no_debug", "1"], "--no-debug takes no value, got '1'; its opposite is --debug"),
         (["--debug", "geheim"], "--debug takes no value, got one of 6 characters; its opposite is"),
-        (["--port", "1", "off"], "there is an argument too many: 'off'"),
-        (["--port=1", "off"], "there is an argument too many after --port: 'off'"),
+        (["--port", "1", "off"], "unexpected argument: 'off'"),
+        (["--port=1", "off"], "unexpected argument after --port: 'off'"),
     ],
 )
 def test_an_argument_too_many_is_named(

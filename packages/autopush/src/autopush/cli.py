@@ -53,7 +53,7 @@ def _refuse(
             other = switch.off_flag if before == switch.flag else switch.flag
             parser.error(f"{before} takes no value, got {described}; its opposite is {other}")
         after = f" after {before}" if _FLAG.fullmatch(before) else ""
-        parser.error(f"there is an argument too many{after}: {described}")
+        parser.error(f"unexpected argument{after}: {described}")
     for option in OPTIONS:
         if name in (option.short, option.flag, option.off_flag):
             others = " and ".join(f"`autopush {other}`" for other in option.commands)

@@ -52,7 +52,7 @@ def test_a_quota_without_its_flag_is_refused_with_the_flag(run: Run) -> None:
     code, out, err = run("user", "quota", "ann", "1")
     assert (code, out) == (2, "")
     assert "[NAME] [--connections N] [--days N] [--page FILE]" in err
-    assert "there is an argument too many: '1'" in err
+    assert "unexpected argument: '1'" in err
 
 
 def test_a_renewed_token_keeps_the_devices_of_the_former_ones(store: DataStore, run: Run) -> None:

@@ -47,7 +47,9 @@ def key_check(key: Key, limit: int) -> KeyCheck:
         try:
             size = len(value.encode())
         except UnicodeEncodeError:
-            raise SchemaError(f"key {name!r} holds a surrogate, which UTF-8 has not") from None
+            raise SchemaError(
+                f"key {name!r} holds a surrogate, which UTF-8 cannot encode"
+            ) from None
         if size > limit:
             raise SchemaError(f"key {name!r} has {size} bytes, the limit is {limit}")
         return str.__str__(value)

@@ -62,7 +62,7 @@ def pack(item: Item) -> bytes:
     except OverflowError:
         raise SchemaError("an integer of the item is not within 64 bits") from None
     except UnicodeEncodeError:
-        raise SchemaError("text of the item holds a surrogate, which UTF-8 has not") from None
+        raise SchemaError("text of the item holds a surrogate, which UTF-8 cannot encode") from None
     if len(blob) > _CERTAINLY_SMALL:
         check_size(item)
     return blob

@@ -727,7 +727,7 @@ class Settings:
     )
     maintenance: bool | None = STORAGE.of(*NODES).option(
         None,
-        "let the service itself slowly delete what user agents have left that did not return, as "
+        "let the service itself slowly delete data of user agents unseen for months, as "
         "`autopush maintain` does",
         default_text="on, but off on DynamoDB",
         effective=lambda settings: settings.maintains,
