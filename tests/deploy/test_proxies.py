@@ -248,10 +248,8 @@ async def test_a_push_while_the_service_restarts_waits_in_haproxy_and_fails_in_c
 ) -> None:
     site = prepare_site(tmp_path, kind)
     tls = site.authority.client()
-    ports = site.service.ports
     await site.service.start()
     try:
-        site.service.ports = ports  # the ready line names the public URLs
         connector = aiohttp.TCPConnector(ssl=tls)
         with site.proxy:
             async with aiohttp.ClientSession(connector=connector) as session:

@@ -19,20 +19,6 @@ PUSHES = 60
 """Between two restarts."""
 
 
-def daemon(data: Path, command: str, *options: str) -> Service:
-    """One that is not started yet, on ports that are known already."""
-    service = Service(data, options, command=command)
-    service.ports = {flag: str(unused_port()) for flag in service.ports}
-    return service
-
-
-async def start(service: Service) -> None:
-    """Start on the same ports as before: the ready line names the public ones."""
-    ports = service.ports
-    await service.start()
-    service.ports = ports
-
-
 class Senders:
     """Push as fast as they are answered."""
 
@@ -64,8 +50,8 @@ async def test_no_push_fails_while_one_endpoint_daemon_after_the_other_is_restar
     tls = authority.client()
     public = unused_port()
     url = ("--endpoint-url", f"https://{LOOPBACK}:{public}")
-    connection = daemon(tmp_path / "data", "connection", *url)
-    endpoints = [daemon(tmp_path / "data", "endpoint", *url) for _ in range(2)]
+    connection = Service(tmp_path / "data", url, command="connection")
+    endpoints = [Service(tmp_path / "data", url, command="endpoint") for _ in range(2)]
     first, second = (int(each.ports["--port"]) for each in endpoints)
     nginx = Nginx(tmp_path, files, port=public, upstream=first)
     nginx.add_upstreams(second)
@@ -73,7 +59,7 @@ async def test_no_push_fails_while_one_endpoint_daemon_after_the_other_is_restar
     services = [connection, *endpoints]
     try:
         for service in services:
-            await start(service)
+            await service.start()
         async with aiohttp.ClientSession(connector=connector) as session:
             with nginx:
                 agent = await connection.connect()
@@ -85,7 +71,7 @@ async def test_no_push_fails_while_one_endpoint_daemon_after_the_other_is_restar
                     await senders.answers(PUSHES)
                     assert await service.stop() == 0
                     await senders.answers(PUSHES)
-                    await start(service)
+                    await service.start()
                 await senders.answers(PUSHES)
                 for task in tasks:
                     task.cancel()

@@ -252,7 +252,6 @@ def prepare_site(folder: Path, kind: type[ReverseProxy]) -> Site:
     kind.find()
     authority = Authority(folder)
     service = Service(folder / "data", [])
-    service.ports = {flag: str(unused_port()) for flag in service.ports}
     proxy = kind(folder, authority.issue(folder), upstream=int(service.ports["--port"]))
     site = Site(service, proxy, authority)
     service.options = ["--endpoint-url", site.https]
@@ -264,10 +263,8 @@ def running_site(site: Site, *, expected: Sequence[str] = ()) -> Iterator[Site]:
     """Run both; at the end the service must stop cleanly, and neither may have complained, but for
     lines with one of the expected texts.
     """
-    ports = site.service.ports
     try:
         site.service.launch()
-        site.service.ports = ports  # the ready line names the public URLs
         with site.proxy:
             yield site
     finally:

@@ -1,4 +1,4 @@
-"""The service as a user starts it: a process of its own on free ports and a temporary folder.
+"""The service as a user starts it: a process of its own on unused ports and a temporary folder.
 
 Rule: nothing here belongs to an event loop, so one service can serve all tests of a module. Of what
 waits there are two forms: `launch` and `end` block, `start`, `stop` and `kill` are awaited.
@@ -21,6 +21,7 @@ from pathlib import Path
 
 from autopush.settings import OPTIONS
 from support import forked
+from support.sockets import unused_port
 from support.tools import run_captured
 from support.user_agent import UserAgent
 
@@ -78,7 +79,7 @@ class Service:
         self.wrap = wrap
         self.tls: ssl.SSLContext | None = None
         """Whom its user agents trust, if it speaks TLS."""
-        self.ports = dict.fromkeys(PORTS[command], "0")
+        self.ports = {flag: str(unused_port()) for flag in PORTS[command]}
         self.endpoint = ""
         self.websocket = ""
         self.node_api = ""
@@ -145,8 +146,6 @@ class Service:
             self.endpoint = f"{match['scheme'].lower()}://{match['http']}"
         self.websocket = match["ws"] or ""
         self.node_api = f"http://{match['node']}" if match["node"] else ""
-        bound = {"--router-port": self.node_api, "--port": self.websocket or self.endpoint}
-        self.ports = {flag: str(_port(bound[flag])) for flag in self.ports}
 
     async def start(self) -> None:
         """Start, or start again on the same ports and folder."""

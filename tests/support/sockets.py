@@ -1,7 +1,8 @@
 """Ports that refuse, never answer or accept nothing; and the open files of a process (Linux)."""
 
 import contextlib
-import secrets
+import functools
+import itertools
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,34 +15,33 @@ def open_files(pid: int) -> Iterator[str]:
             yield str(file.readlink())
 
 
-_given: set[int] = set()
+@functools.cache
+def _own_ports() -> Iterator[int]:
+    """Ports that no other process of tests takes, nor a program that asks for any: they are below
+    the ephemeral ports of the kernel.
+    """
+    for first in range(10_000, 32_000, 1000):
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as mark:
+            mark.bind(f"\0ports of tests from {first}")
+            mark.detach()  # it is there as long as this process
+            return itertools.cycle(range(first, first + 1000))
+    raise OSError("too many processes of tests")
 
 
 def unused_port() -> int:
-    """A port that refuses connections until a test listens on it.
-
-    No other program gets it by chance: it is below the ephemeral ports of the kernel.
-    """
+    """A port that refuses connections until a test listens on it."""
     while True:
-        # Not from `random`: Hypothesis seeds that alike in all processes.
-        port = 10_000 + secrets.randbelow(22_000)
+        port = next(_own_ports())
         with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            if port not in _given:
-                _given.add(port)
-                return port
+            return port
 
 
 def unused_ports(number: int) -> int:
     """The first of so many ports in a row, all of them as `unused_port`."""
     while True:
-        first = unused_port()
-        others = range(first + 1, first + number)
-        with contextlib.suppress(OSError), contextlib.ExitStack() as bound:
-            for port in others:
-                bound.enter_context(socket.create_server(("127.0.0.1", port)))
-            if _given.isdisjoint(others):
-                _given.update(others)
-                return first
+        ports = [unused_port() for _ in range(number)]
+        if ports[-1] - ports[0] == number - 1:
+            return ports[0]
 
 
 @contextlib.contextmanager

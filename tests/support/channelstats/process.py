@@ -14,6 +14,7 @@ from typing import Self
 
 from channelstats.cli import main
 from channelstats.commands import DONE
+from support.sockets import unused_port
 
 PATIENCE = 120
 READY = "channelstats ready: "
@@ -68,11 +69,11 @@ class Folder:
 
 
 class Dashboard:
-    """`channelstats serve` on a free port of loopback; started again, on the same one."""
+    """`channelstats serve` on an unused port of loopback; started again, on the same one."""
 
     def __init__(self, folder: Folder) -> None:
         self.folder = folder
-        self._port = "0"
+        self._port = str(unused_port())
         self._process: subprocess.Popen[str] | None = None
         self.url = ""
 
@@ -97,7 +98,6 @@ class Dashboard:
             self._end(signal.SIGKILL)
             raise AssertionError(f"it did not start: {line!r}")
         self.url = line.removeprefix(READY).strip()
-        self._port = self.url.rstrip("/").rpartition(":")[2]
 
     def stop(self) -> None:
         if self._process is not None:

@@ -13,7 +13,6 @@ from support.axe import need_axe
 from support.chromium import Chromium, Page
 from support.console_page import log_in, look_at, shown
 from support.service import Service, autopush, service
-from support.sockets import unused_port
 from support.user_agent import UserAgent
 
 pytestmark = pytest.mark.browser
@@ -194,7 +193,6 @@ async def test_the_report_says_what_is_wrong_and_no_secret(
 ) -> None:
     running = Service(tmp_path, ["--console"])
     running.is_executed = True  # the report is that of its own command line
-    running.ports = {flag: str(unused_port()) for flag in running.ports}
     await running.start()
     try:
         page, complaints = await log_in(browser, running)
