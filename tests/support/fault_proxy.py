@@ -22,6 +22,8 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Self
 
+from support.sockets import unused_port
+
 _BODY_HEADERS = frozenset({b"content-length", b"transfer-encoding", b"x-amz-crc32", b"connection"})
 """Headers about the original body, or about one connection."""
 
@@ -85,17 +87,12 @@ class Listener:
     at once.
     """
 
-    def __init__(self, host: str, port: int, on_accept: Callable[[socket.socket], None]) -> None:
+    def __init__(self, port: int, on_accept: Callable[[socket.socket], None]) -> None:
         self._loop = asyncio.get_running_loop()
         self._on_accept = on_accept
-        self._socket = socket.create_server((host, port), backlog=100)
+        self._socket = socket.create_server(("127.0.0.1", port), backlog=100)
         self._socket.setblocking(False)
         self._loop.add_reader(self._socket, self._accept)
-
-    @property
-    def port(self) -> int:
-        port: int = self._socket.getsockname()[1]
-        return port
 
     def _accept(self) -> None:
         try:
@@ -114,26 +111,27 @@ class Listener:
 class ClientConnection:
     """A connection to the proxy. `busy`: the server is handling a call of it."""
 
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
-        self._reader: asyncio.StreamReader
-        self._writer: asyncio.StreamWriter | None = None
+        self._is_open = False
         self._is_opening = False
         self.busy = False
         self.was_reset = False
 
-    async def read(self) -> Message | None:
-        if self._writer is None:
-            self._is_opening = True  # from now on the socket is the transport's
-            self._reader, self._writer = await asyncio.open_connection(sock=self._socket)
-            if self.was_reset:
-                self._writer.transport.abort()
-        return await read_message(self._reader)
+    async def open(self) -> None:
+        """Before it is read and written."""
+        self._is_opening = True  # from now on the socket is the transport's
+        self.reader, self.writer = await asyncio.open_connection(sock=self._socket)
+        self._is_open = True
+        if self.was_reset:
+            self.writer.transport.abort()
 
     async def _send(self, text: bytes) -> None:
-        assert self._writer is not None
-        self._writer.write(text)
-        await self._writer.drain()
+        self.writer.write(text)
+        await self.writer.drain()
 
     async def send(self, message: Message) -> bool:
         await self._send(bytes(message))
@@ -148,21 +146,21 @@ class ClientConnection:
 
     async def wait_closed(self) -> None:
         """Wait until the other side closes."""
-        await self._reader.read()
+        await self.reader.read()
 
     def reset(self) -> None:
         """Close the connection so that the other side gets an RST."""
         self.was_reset = True
         if self._socket.fileno() != -1:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
-        if self._writer is not None:
-            self._writer.transport.abort()
+        if self._is_open:
+            self.writer.transport.abort()
         elif not self._is_opening:
             self._socket.close()
 
     def close(self) -> None:
-        if self._writer is not None:
-            self._writer.close()
+        if self._is_open:
+            self.writer.close()
         elif not self._is_opening:
             self._socket.close()
 
@@ -292,13 +290,12 @@ def randomly(chances: Mapping[Fault, float], *, seed: int) -> Plan:
 
 @dataclass
 class FaultProxy:
-    """Listens on a port of `host`, the same whenever it is up. Belongs to the loop it was started
+    """Listens on a port of loopback, the same whenever it is up. Belongs to the loop it was started
     on; `plan` and the attributes below may be set at any time, from any thread.
     """
 
     server_port: int
-    host: str = "127.0.0.1"
-    port: int = 0
+    port: int = field(default_factory=unused_port)
     plan: Plan = no_faults
     seconds: float = 0.02
     """How late a delayed response is, and how long a slow one takes."""
@@ -319,7 +316,7 @@ class FaultProxy:
 
     @property
     def url(self) -> str:
-        return f"http://{self.host}:{self.port}"
+        return f"http://127.0.0.1:{self.port}"
 
     @property
     def applied(self) -> list[ServedCall]:
@@ -339,8 +336,7 @@ class FaultProxy:
         await self.stop()
 
     async def start(self) -> None:
-        self._listener = Listener(self.host, self.port, self._on_accept)
-        self.port = self._listener.port
+        self._listener = Listener(self.port, self._on_accept)
 
     async def stop(self) -> None:
         """Refuse connections and reset the present ones. Calls that the server has got are executed
@@ -374,7 +370,8 @@ class FaultProxy:
     async def _serve(self, client: ClientConnection) -> None:
         server = ServerConnection(self.server_port)
         try:
-            while (request := await client.read()) is not None:
+            await client.open()
+            while (request := await read_message(client.reader)) is not None:
                 if not await self._handle(request, server, client):
                     break
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):

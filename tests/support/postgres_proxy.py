@@ -7,15 +7,14 @@ those that only prepare a statement count too.)
 import asyncio
 import random
 import socket
-import struct
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Self
 
-RESET = struct.pack("ii", 1, 0)
-"""Value of SO_LINGER: closing resets the connection."""
+from support.fault_proxy import ClientConnection, Listener
+from support.sockets import unused_port
 
 SYNC, READY, KEY_DATA = b"S", b"Z", b"K"
 
@@ -64,7 +63,7 @@ class PostgresProxy:
     server_port: int
     plan: Plan = no_breakage
     seconds: float = 0.02
-    port: int = 0
+    port: int = field(default_factory=unused_port)
     foreign_keys: bool = False
     breakages: Counter[Breakage] = field(default_factory=Counter)
     broke: asyncio.Event = field(default_factory=asyncio.Event)
@@ -74,8 +73,8 @@ class PostgresProxy:
     """Bytes to the server."""
     received: int = 0
 
-    _listener: asyncio.Server | None = None
-    _tasks: set["asyncio.Task[None]"] = field(default_factory=set)
+    _listener: Listener | None = None
+    _clients: dict["asyncio.Task[None]", ClientConnection] = field(default_factory=dict)
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -85,30 +84,32 @@ class PostgresProxy:
         await self.stop()
 
     async def start(self) -> None:
-        self._listener = await asyncio.start_server(self._accept, "127.0.0.1", self.port)
-        self.port = self._listener.sockets[0].getsockname()[1]
+        self._listener = Listener(self.port, self._on_accept)
 
     async def stop(self) -> None:
         """Refuse connections and reset the present ones."""
         if self._listener is not None:
             self._listener.close()
             self._listener = None
-        tasks = list(self._tasks)
-        for task in tasks:
+        clients = dict(self._clients)
+        for task, client in clients.items():
+            client.reset()
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*clients, return_exceptions=True)
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        connection = _Connection(self, reader, writer)
+    def _on_accept(self, connection: socket.socket) -> None:
+        client = ClientConnection(connection)
+        task = asyncio.create_task(self._serve(client))
+        self._clients[task] = client
+        task.add_done_callback(self._clients.pop)
+
+    async def _serve(self, client: ClientConnection) -> None:
+        connection = _Connection(self, client)
         try:
+            await client.open()
             await connection.serve()
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             connection.reset()
-        finally:
-            self._tasks.discard(task)
 
     def next_breakage(self) -> Breakage:
         breakage = self.plan(self.requests)
@@ -118,19 +119,14 @@ class PostgresProxy:
 
 
 class _Connection:
-    def __init__(
-        self, proxy: PostgresProxy, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
-        self._proxy, self._reader, self._writer = proxy, reader, writer
+    def __init__(self, proxy: PostgresProxy, client: ClientConnection) -> None:
+        self._proxy, self._client = proxy, client
         self._breakage = Breakage.NONE
         self._server: asyncio.StreamWriter | None = None
 
     def reset(self) -> None:
         """Close it so that the client gets an RST."""
-        sock = self._writer.get_extra_info("socket")
-        if sock is not None and sock.fileno() != -1:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
-        self._writer.transport.abort()
+        self._client.reset()
         if self._breakage is not Breakage.LEFT and self._server is not None:
             self._server.close()
 
@@ -138,15 +134,15 @@ class _Connection:
         server_reader, self._server = await asyncio.open_connection(
             "127.0.0.1", self._proxy.server_port
         )
-        length = await self._reader.readexactly(4)
-        startup = length + await self._reader.readexactly(int.from_bytes(length) - 4)
+        length = await self._client.reader.readexactly(4)
+        startup = length + await self._client.reader.readexactly(int.from_bytes(length) - 4)
         self._server.write(startup)
         is_ready = asyncio.Event()
         answers = asyncio.create_task(self._pass_answers(server_reader, is_ready))
         try:
             await is_ready.wait()
             while not answers.done():
-                message = await read_message(self._reader)
+                message = await read_message(self._client.reader)
                 if message[:1] == SYNC:
                     self._breakage = self._proxy.next_breakage()
                     if self._breakage is Breakage.REFUSED:
@@ -183,13 +179,13 @@ class _Connection:
                     continue
                 if message[:1] == KEY_DATA and self._proxy.foreign_keys:
                     message = message[:5] + (1).to_bytes(4) + message[9:]
-                self._writer.write(message)
+                self._client.writer.write(message)
                 self._proxy.received += len(message)
                 if message[:1] == READY:
                     is_ready.set()
-                    await self._writer.drain()
+                    await self._client.writer.drain()
         except (ConnectionError, asyncio.IncompleteReadError):
-            self._writer.close()
+            self._client.close()
         finally:
             is_ready.set()
             self._server.close()
