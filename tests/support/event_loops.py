@@ -1,7 +1,8 @@
 """Event loops of tests: which ones coroutine tests run on, one in a thread, and none at all.
 
 A conftest imports the hook: modules below it that say `BOTH_LOOPS = True` then run their coroutine
-tests on uvloop, which serves in production, and in CI on asyncio too. If it imports
+tests on uvloop, which serves in production, and in CI on asyncio too; those that say
+`VIRTUAL_TIME = True` on a loop whose time passes only when nothing is left to do. If it imports
 `collect_what_is_left`, a module whose tests leave a transport open fails.
 """
 
@@ -14,6 +15,7 @@ from typing import Any, Self, TypeVar
 import pytest
 import uvloop
 
+from support.simulation.virtual_loop import VirtualLoop
 from support.soak import CI, SOAK
 
 IDLE = 3
@@ -25,6 +27,8 @@ Factories = Mapping[str, Callable[[], asyncio.AbstractEventLoop]]
 def pytest_asyncio_loop_factories(config: pytest.Config, item: pytest.Item) -> Factories:
     loops = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
     assert isinstance(item, pytest.Function)
+    if getattr(item.module, "VIRTUAL_TIME", False):
+        return {"virtual": VirtualLoop}
     if not getattr(item.module, "BOTH_LOOPS", False):
         del loops["uvloop"]
     elif not (CI or SOAK):

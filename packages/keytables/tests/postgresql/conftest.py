@@ -1,4 +1,7 @@
-"""A store on the run's server, and engines on it as other processes have them."""
+"""A store on the run's server, and engines on it as other processes have them.
+
+Modules that say `VIRTUAL_TIME = True` wait for no real time.
+"""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -8,8 +11,11 @@ import pytest
 from keytables import TableHandle
 from keytables.postgresql import PostgresEngine
 from support.clocks import ManualClock
+from support.event_loops import pytest_asyncio_loop_factories
 from support.postgres_servers import postgres
 from support.table_engines import MESSAGES, OpenPostgres, PostgresStore
+
+__all__ = ["pytest_asyncio_loop_factories"]
 
 
 @pytest.fixture

@@ -18,6 +18,8 @@ from keytables.postgresql import connections
 from keytables.postgresql.connections import Connector, Pool
 from keytables.postgresql.failures import ConnectionLost
 
+VIRTUAL_TIME = True
+
 SIZE, CALLERS = 4, 300
 
 
@@ -141,7 +143,7 @@ async def test_beyond_a_number_of_waiting_reads_further_ones_are_refused_at_once
     reads = read(pool, SIZE + 10)
     await database.tried.wait()
     with pytest.raises(Throttled, match="10 reads wait for a connection already"):
-        await asyncio.wait_for(pool.fetch("SELECT"), 0.1)
+        await pool.fetch("SELECT")
     database.may_answer.set()
     assert await failures(reads) == []
 
@@ -152,7 +154,7 @@ async def test_nobody_waits_longer_than_the_limit_for_connections_that_are_in_us
     monkeypatch.setattr(connections, "TIMEOUT", 0.1)
     busy = read(pool, SIZE)
     await database.tried.wait()
-    failed = await asyncio.wait_for(failures(read(pool, CALLERS)), 10)
+    failed = await failures(read(pool, CALLERS))
     assert [str(error) for error in failed] == [
         f"all {SIZE} connections to the database are in use"
     ] * CALLERS
