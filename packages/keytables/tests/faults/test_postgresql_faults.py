@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 
 from keytables import Attr, Item, OutOfReach, Returning, TableHandle, Throttled
-from keytables.postgresql import PostgresEngine
+from keytables.postgresql import PostgresEngine, writer
 from support.clocks import ManualClock
 from support.postgres_proxy import Breakage, PostgresProxy, at_random, next_one, no_breakage
 from support.postgres_servers import FAST, PostgresServer, postgres
@@ -32,6 +32,14 @@ KILLING = times(6, 60)
 """Seconds in which a server is killed now and then; less often on a slow machine."""
 KEY = ("u", "1")
 ITEM: Item = {"user": "u", "place": "1", "n": 1}
+
+
+@pytest.fixture(autouse=True)
+def patient_callers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They wait until it is known what became of their commit, however busy the machine is. One
+    that was given up goes on, and may be made when a read has found nothing of it.
+    """
+    monkeypatch.setattr(writer, "_GIVE_UP_AFTER", 600.0)
 
 
 @pytest.fixture
