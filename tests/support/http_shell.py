@@ -13,6 +13,7 @@ from autopush.net.http_server import HttpServer
 from autopush.net.timers import TimerWheel
 from support.fake_loop import FakeLoop
 from support.fake_transport import FakeTransport
+from support.sockets import unused_port
 
 MAX_BODY = 1000
 
@@ -158,15 +159,16 @@ class Serving:
 async def serving(
     handler: Handler = echo, *, tls: ssl.SSLContext | None = None, **limits: float
 ) -> AsyncIterator[Serving]:
-    """Serve on a free port of the loopback. Afterwards no connection may be left."""
+    """Serve on an unused port. Afterwards no connection may be left."""
     loop = asyncio.get_running_loop()
     crashes: list[Exception] = []
     faults: list[dict[str, object]] = []
     loop.set_exception_handler(lambda _, context: faults.append(context))
     server = make_server(handler, TimerWheel(loop, 0.05), crashes, **limits)
-    listener = await loop.create_server(server.protocol, "127.0.0.1", 0, ssl=tls)
+    port = unused_port()
+    listener = await loop.create_server(server.protocol, "127.0.0.1", port, ssl=tls)
     try:
-        yield Serving(server, listener.sockets[0].getsockname()[1], crashes, listener)
+        yield Serving(server, port, crashes, listener)
     finally:
         listener.close()
         await server.shutdown(0.5)
