@@ -33,7 +33,7 @@ from support.tools import end_kept, need, start_kept
 
 Json = dict[str, Any]
 
-TIMEOUT = 30.0  # seconds for one command or one wait
+TIMEOUT = 60.0  # seconds for one command or one wait
 INSTALL = "apt-get install --no-install-recommends chromium"
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 LOCAL = "EXCLUDE localhost, EXCLUDE 127.0.0.1"

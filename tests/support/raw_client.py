@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from support import wire
 from support.application_server import Answer
 
-TIMEOUT = 10.0
+TIMEOUT = 60.0
 """Seconds a test waits for what must come."""
 
 

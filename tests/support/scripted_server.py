@@ -138,7 +138,7 @@ class ScriptedServer:
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait until something about this server is true."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while not condition():
                 self._changed.clear()
                 await self._changed.wait()

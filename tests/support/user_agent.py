@@ -13,9 +13,9 @@ from websockets.exceptions import ConnectionClosed
 from websockets.http11 import USER_AGENT
 from websockets.typing import Subprotocol
 
-TIMEOUT = 10.0
+TIMEOUT = 60.0
 """Seconds a test waits for what must come."""
-CLOSE_TIMEOUT = 30.0
+CLOSE_TIMEOUT = 60.0
 """Seconds until a service has closed a connection, which a worker that ends is given time for."""
 SILENCE = 0.4
 """Seconds without a notification after which a test concludes that none is sent."""

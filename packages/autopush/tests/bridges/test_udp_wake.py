@@ -42,11 +42,11 @@ async def waker(settings: Settings) -> AsyncIterator[UdpWaker]:
 
 
 async def form(server: WakeServer) -> dict[str, str]:
-    return await asyncio.wait_for(server.forms.get(), 10)
+    return await asyncio.wait_for(server.forms.get(), 30)
 
 
 async def finished(waker: UdpWaker) -> None:
-    await asyncio.wait_for(asyncio.gather(*waker._running), 10)
+    await asyncio.wait_for(asyncio.gather(*waker._running), 30)
 
 
 async def test_the_server_gets_the_wake_data_as_a_form_over_our_certificate(

@@ -20,7 +20,7 @@ from support.stream_server import stream_server
 
 BOTH_LOOPS = True
 TOKEN = "Bearer a-secret-of-the-source"
-TIMEOUT = 5.0
+TIMEOUT = 30.0
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ async def shut_down(harness: Harness) -> None:
     """The whole shutdown; the fake clocks do not advance meanwhile."""
     shutdown = asyncio.ensure_future(harness.node.shutdown(LONG))
     await harness.run_until_idle()
-    await asyncio.wait_for(shutdown, 10)
+    await asyncio.wait_for(shutdown, 30)
     await harness.run_until_idle()
 
 
@@ -69,7 +69,7 @@ async def test_a_socket_that_is_being_closed_is_not_in_the_registry(harness: Har
 async def test_unacked_messages_are_saved_when_shutdown_returns(harness: Harness) -> None:
     for _ in range(5):
         await with_message(harness)
-    await asyncio.wait_for(harness.node.shutdown(LONG), 10)
+    await asyncio.wait_for(harness.node.shutdown(LONG), 30)
     assert len(harness.rows()) == 5
 
 
@@ -78,7 +78,7 @@ async def test_acked_rows_are_deleted_when_shutdown_returns(harness: Harness) ->
     message = await harness.store_message(agent.uaid)
     agent.connection.deliver(message, row_of(message))
     agent.ack(*agent.received())
-    await asyncio.wait_for(harness.node.shutdown(LONG), 10)
+    await asyncio.wait_for(harness.node.shutdown(LONG), 30)
     assert harness.rows() == []
 
 
@@ -91,7 +91,7 @@ async def test_a_save_that_fails_is_retried_before_shutdown_returns(harness: Har
     await harness.pass_time(1)
     assert not shutdown.done()
     await harness.pass_time(2)
-    await asyncio.wait_for(shutdown, 10)
+    await asyncio.wait_for(shutdown, 30)
     assert len(harness.rows()) == 1
 
 
@@ -101,7 +101,7 @@ async def test_a_store_that_does_not_answer_delays_shutdown_at_most_so_long(
     await with_message(harness)
     never = asyncio.get_running_loop().create_future()
     monkeypatch.setattr(harness.engine.tables["message"], "put", lambda item: never)
-    await asyncio.wait_for(harness.node.shutdown(0.02), 10)
+    await asyncio.wait_for(harness.node.shutdown(0.02), 30)
     never.cancel()
     await harness.run_until_idle()
 
@@ -109,7 +109,7 @@ async def test_a_store_that_does_not_answer_delays_shutdown_at_most_so_long(
 async def test_a_store_that_keeps_failing_delays_shutdown_at_most_so_long(harness: Harness) -> None:
     await with_message(harness)
     harness.engine.fail("put message", *[Throttled("full")] * 100)
-    await asyncio.wait_for(harness.node.shutdown(0.02), 10)
+    await asyncio.wait_for(harness.node.shutdown(0.02), 30)
     assert harness.rows() == []
 
 

@@ -39,7 +39,7 @@ OWN = "http://127.0.0.1:1"
 @pytest.fixture
 def request_timeout() -> float:
     """Seconds that other nodes have to answer; a test may set another."""
-    return 5
+    return 30
 
 
 @pytest.fixture
@@ -188,7 +188,7 @@ async def test_a_node_that_is_back_after_a_refusal_gets_its_check(
             again.server.protocol, "127.0.0.1", port, reuse_address=True
         )
         assert await nodes.check_storage(at(port), UAID) is Outcome.SILENT
-        await asyncio.wait_for(checked.wait(), 5)
+        await asyncio.wait_for(checked.wait(), 30)
         listener.close()
 
 
@@ -206,7 +206,7 @@ async def test_a_check_that_a_silent_node_missed_is_repeated_until_it_answers(
     async with node_serving(answer) as server:
         assert await nodes.check_storage(at(server.port), UAID) is Outcome.SILENT
         for _ in range(3):
-            assert await asyncio.wait_for(calls.get(), 5) == f"/notif/{UAID}"
+            assert await asyncio.wait_for(calls.get(), 30) == f"/notif/{UAID}"
         await nodes.check_storage(at(server.port), UAID)  # behind the last answer on the same link
     assert calls.qsize() == 1
 
@@ -225,7 +225,7 @@ async def test_a_duplicate_that_a_silent_node_has_is_ended_when_it_answers(
 
     async with node_serving(answer) as server:
         await nodes.end_duplicate(at(server.port), UAID, 1234)
-        await nodes.finish(5)
+        await nodes.finish(30)
     assert calls == [("DELETE", f"/notif/{UAID}/1234")] * 3
 
 
@@ -240,7 +240,7 @@ async def test_finish_repeats_the_checks_that_silent_nodes_missed(
 
     async with node_serving(answer) as server:
         assert await nodes.check_storage(at(server.port), UAID) is Outcome.SILENT
-        await nodes.finish(5)
+        await nodes.finish(30)
         assert answers == []
 
 
@@ -323,7 +323,7 @@ async def test_ending_a_duplicate_on_a_node_that_is_gone_is_no_error(nodes: Node
 async def test_a_node_id_that_names_no_node_takes_nothing(
     nodes: Nodes, call: Call, node_id: str
 ) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         assert await call(nodes, node_id) in (Outcome.GONE, Outcome.REFUSED)
 
 
@@ -465,7 +465,7 @@ async def test_a_node_that_was_started_since_is_gone_and_not_asked_again(
 async def test_a_check_of_an_instance_that_is_gone_is_not_repeated(nodes: Nodes) -> None:
     async with serving(AuthenticNode(name="started-since")) as server:
         assert await nodes.check_storage(at(server.port), UAID) is Outcome.GONE
-    await asyncio.wait_for(nodes.finish(60), 5)
+    await asyncio.wait_for(nodes.finish(60), 30)
 
 
 async def test_what_a_node_took_for_a_duplicate_is_read_when_that_node_is_gone(
@@ -497,7 +497,7 @@ async def test_a_node_that_has_forgotten_the_session_gets_the_next_call_in_a_new
         calls.get_nowait()
         node.sessions._sessions.clear()
         assert await nodes.check_storage(at(server.port), UAID) is Outcome.SILENT
-        assert await asyncio.wait_for(calls.get(), 5) == f"/notif/{UAID}"
+        assert await asyncio.wait_for(calls.get(), 30) == f"/notif/{UAID}"
     assert node.refused == ["an unknown session"]
 
 

@@ -56,7 +56,7 @@ async def in_table(service: Service, name: str, work: Callable[[TableHandle], Aw
 
 async def nothing_stored(service: Service) -> None:
     """Wait until the table of versions is empty: acked rows are deleted in the background."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while (  # noqa: ASYNC110 - another process deletes them
             await in_table(service, "storage", lambda table: table.scan())
         ).items:
@@ -81,7 +81,7 @@ async def test_a_stored_version_wakes_a_device_and_the_sender_does_not_wait_for_
             assert (await put(sender, endpoint, 1)).status == 200
             await agent.close()
             assert (await put(sender, endpoint, 2)).status == 202
-            form = await asyncio.wait_for(waker.forms.get(), 10)
+            form = await asyncio.wait_for(waker.forms.get(), 30)
             assert form == {"ip": "127.0.0.1", "port": "9", "mcc": "", "mnc": "", "netid": "home"}
             assert waker.forms.empty()
             assert waking.errors == []

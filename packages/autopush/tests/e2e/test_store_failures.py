@@ -131,7 +131,7 @@ async def test_a_full_disk_refuses_new_messages_alone_and_heals_also_after_a_kil
         for attempt in range(2):
             other = fill(disk)  # also what the log of the store took, which a start empties
             await running.logged(nearly_full, attempt + 1)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(30):
                 # Each worker looks at the disk by itself: another one may answer /health.
                 while (answered := await sender.push(endpoint)).status == 201 or (
                     await health(running)

@@ -281,7 +281,8 @@ async def test_an_open_page_of_the_console_survives_a_kill_and_an_upgrade_and_is
         wanted = len(traffic.accepted) + 100
         await until(lambda: len(traffic.accepted) > wanted)
 
-    async with load(running) as traffic:
+    # So many that each worker has some of them.
+    async with load(running, 24) as traffic:
         await page.until(f"{connected} === {len(traffic.agents)}")
         async with traffic.pushing():
             await push_more(traffic)

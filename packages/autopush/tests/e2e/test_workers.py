@@ -53,7 +53,7 @@ def open_sockets(pid: int) -> int:
 
 async def holder(running: Service, before: Counter[int]) -> int:
     """The worker with a socket that was not there before. For a moment both have it."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while True:
             found = Counter({pid: open_sockets(pid) for pid in running.workers}) - before
             if len(found) == 1:

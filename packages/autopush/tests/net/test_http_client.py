@@ -50,7 +50,7 @@ class Server:
         return f"{self.scheme}://127.0.0.1:{self.port}/path?x=y"
 
     async def until(self, is_so: Callable[["Server"], bool]) -> None:
-        async with asyncio.timeout(10), self.changed:
+        async with asyncio.timeout(30), self.changed:
             await self.changed.wait_for(lambda: is_so(self))
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

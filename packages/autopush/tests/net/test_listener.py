@@ -308,7 +308,7 @@ async def test_plain_http_is_told_that_the_port_speaks_tls(tmp_path: Path) -> No
     async with proxied(server_tls, header=False) as here:
         reader, writer = await asyncio.open_connection(*here.address)
         writer.write(GET)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             (answer,) = read_answers(await reader.read())
         writer.close()
         assert (answer.status, b"use https:// or wss://" in answer.body) == (400, True)

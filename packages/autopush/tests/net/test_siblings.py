@@ -326,7 +326,7 @@ async def test_a_call_that_is_read_too_late_fails_though_the_worker_is_heard(pai
     # Each call is too old.
     caller = await pair.connected(answer, monotonic=lambda: time.monotonic() + 2)
     with pytest.raises(SiblingSilent):
-        await asyncio.wait_for(caller[1].call(PORT, "/p"), 10)
+        await asyncio.wait_for(caller[1].call(PORT, "/p"), 30)
     assert answered == []
     assert not caller[1].is_silent
 

@@ -16,7 +16,7 @@ from support.http_shell import serving as serving_http
 
 BOTH_LOOPS = True
 
-TIMEOUT = 10
+TIMEOUT = 30
 GET = b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n"
 LAST_GET = b"GET /a HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"
 BIG = b"x" * 300_000

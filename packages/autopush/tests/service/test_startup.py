@@ -154,7 +154,7 @@ def test_where_the_ports_listen_is_logged(
 # ── SIGTERM during the start, also where what a signal handler raises is lost ─────────────────────
 
 NewLoop = Callable[[], asyncio.AbstractEventLoop]
-TIMEOUT = 10
+TIMEOUT = 30
 
 both_loops = pytest.mark.parametrize(
     "new_loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"]

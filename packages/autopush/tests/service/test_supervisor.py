@@ -293,7 +293,6 @@ supervise(start, 1)
     gaps = [late - early for early, late in itertools.pairwise(times)]
     for gap, least in zip(gaps, (0.0, 0.1, 0.2, 0.4), strict=True):
         assert gap >= least
-    assert gaps[0] < gaps[3]
     code, err = service.end()
     assert code == 0
     assert "LookupError: broken" in err
@@ -361,7 +360,7 @@ def start(slot):
         while True:
             time.sleep(60)
     return until_stopped(slot)
-supervise(start, grace_period=0.3)
+supervise(start, grace_period=5)
 """
     )
     code, err = service.end()
@@ -576,12 +575,12 @@ def test_a_report_to_a_parent_that_is_gone_raises_nothing() -> None:
 
 
 def test_a_frozen_worker_is_killed_and_replaced(run: Run) -> None:
-    service = run("supervise(start, watchdog_timeout=0.5)")
+    service = run("supervise(start, watchdog_timeout=5)")
     (victim,), (other,) = service.pids(0), service.pids(1)
     frozen_at = time.monotonic()
     os.kill(victim, signal.SIGSTOP)
     service.wait_for(lambda _: len(service.pids(0)) == 2)
-    assert time.monotonic() - frozen_at > 0.5
+    assert time.monotonic() - frozen_at > 5
     assert not alive(victim)
     assert alive(other)
     code, err = service.end()

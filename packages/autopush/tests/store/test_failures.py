@@ -98,7 +98,7 @@ def test_kinds_do_not_hide_each_other(end_logs: Callable[[], str]) -> None:
 # ── health ────────────────────────────────────────────────────────────────────────────────────────
 
 OK = {"status": "OK"}
-TIMEOUT = 10
+TIMEOUT = 30
 
 
 def health_of(harness: Harness) -> StoreHealth:

@@ -659,11 +659,10 @@ def test_what_was_logged_is_written_before_the_process_ends(ending: str) -> None
     assert numbers == list(range(500))
 
 
-@pytest.mark.timeout(30)
 def test_a_reader_that_stopped_reading_does_not_keep_the_process_from_ending() -> None:
     program = PROGRAM.format(ending="").replace("range(500)", "range(5000)")
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
-        assert process.wait(timeout=20) == 0
+        assert process.wait(timeout=60) == 0
 
 
 # Repeated lines

@@ -169,7 +169,7 @@ async def test_credentials_are_renewed_before_they_expire_in_a_thread() -> None:
     await until(provider.loading.is_set)
     assert refresher.keys == []  # the old ones stay in use
     provider.released.set()
-    await asyncio.wait_for(refresher.changed.wait(), 10)
+    await asyncio.wait_for(refresher.changed.wait(), 30)
     assert refresher.keys == ["KEY2"]
     assert provider.threads[0] is not threading.main_thread()
     refresher.close()
@@ -190,7 +190,7 @@ async def test_short_lived_credentials_are_not_loaded_at_every_check() -> None:
     provider = Provider(600.0, 500.0)  # 500 s left is above the half of 900
     provider.released.set()
     refresher = RecordedRefresher(provider, check_interval=QUICK)
-    await asyncio.wait_for(refresher.changed.wait(), 10)
+    await asyncio.wait_for(refresher.changed.wait(), 30)
     provider.checks = 0
     await until(lambda: provider.checks > 20)
     assert provider.loads == 1

@@ -140,7 +140,7 @@ async def test_an_existing_file_is_opened_although_another_process_keeps_the_loc
     await table.put({"a": "1"})
     await first.close()
     with write_lock(path):
-        engine = await asyncio.wait_for(SqliteEngine.open(path), 10)
+        engine = await asyncio.wait_for(SqliteEngine.open(path), 30)
         again = await engine.ensure_table(Table("things", Key("a")))
         assert await again.get(("1",)) == {"a": "1"}
         await engine.close()
@@ -165,7 +165,7 @@ async def test_opening_waits_for_a_program_that_has_the_file_locked(tmp_path: Pa
     assert not done
     foreign.execute("COMMIT")
     foreign.close()
-    await (await asyncio.wait_for(opening, 10)).close()
+    await (await asyncio.wait_for(opening, 30)).close()
 
 
 async def test_opening_waits_for_a_restore_and_can_be_cancelled(tmp_path: Path) -> None:
@@ -178,10 +178,10 @@ async def test_opening_waits_for_a_restore_and_can_be_cancelled(tmp_path: Path) 
     done, _ = await asyncio.wait([opening, cancelled], timeout=0.3)
     assert not done
     cancelled.cancel()
-    await asyncio.wait([cancelled], timeout=1)
+    await asyncio.wait([cancelled], timeout=30)
     assert cancelled.cancelled()
     usage.close()
-    await (await asyncio.wait_for(opening, 10)).close()
+    await (await asyncio.wait_for(opening, 30)).close()
 
 
 async def test_a_file_that_stays_locked_is_named(tmp_path: Path) -> None:
