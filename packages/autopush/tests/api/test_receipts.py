@@ -560,8 +560,9 @@ async def test_a_stream_has_each_outcome_once_and_ends_with_the_service(endpoint
     assert transport.written.count(b"data: ") == 1
     assert json.loads(transport.written.removeprefix(b"data: "))["status"] == 204
     await endpoint.receipts.end_waits()
+    assert transport.closing  # whatever its poll is waiting for
     await endpoint.harness.run_until_idle()
-    assert transport.closing
+    assert not endpoint.receipts._streams
 
 
 async def test_a_client_that_does_not_read_its_stream_is_disconnected(endpoint: Endpoint) -> None:

@@ -108,6 +108,14 @@ async def test_a_socket_that_opens_without_an_account_is_closed(account: str) ->
     assert harness.connect(account=account).received() == [CLOSED[account]]
 
 
+async def test_the_connections_of_a_user_who_is_revoked_are_closed() -> None:
+    harness, accounts = await required()
+    agents = [harness.connect(account=account) for account in (ANN, BOB, ANN)]
+    del accounts["ann"]
+    await load(harness)
+    assert [agent.received() for agent in agents] == [[CLOSED[STRANGER]], [], [CLOSED[STRANGER]]]
+
+
 @pytest.mark.parametrize("uaid", [None, UAID])
 async def test_a_socket_whose_account_is_revoked_says_no_hello(uaid: str | None) -> None:
     harness, accounts = await required()

@@ -85,6 +85,24 @@ async def test_a_user_agent_that_has_connected_here_again_keeps_its_new_connecti
     sent.client.close()
 
 
+async def test_a_connection_with_a_newer_one_there_is_closed_here(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def begin_leaving(_: UserAgentConnection, *, with_hello: bool) -> object:
+        return SimpleNamespace(user=None, descriptor=-1, unread=b"")
+
+    async def hand_over(_: int, __: bytes) -> Adoption:
+        return Adoption.REPLACED
+
+    monkeypatch.setattr(UserAgentConnection, "can_move", True)
+    monkeypatch.setattr(UserAgentConnection, "begin_leaving", begin_leaving)
+    harness = await Harness.open()
+    agent = await harness.subscribed()
+    movers = Movers(Siblings({1: cast(Sibling, SimpleNamespace(hand_over=hand_over))}))
+    assert await movers.move(1, agent.connection) is Move.DONE
+    assert agent.received() == [("close", 1000, "replaced")]
+
+
 async def test_a_user_that_arrives_is_found_before_its_socket_is_open() -> None:
     here, there = await Harness.open(), await Harness.open()
     moved = await exported(here, await here.subscribed())
