@@ -18,16 +18,24 @@ TOKEN = re.compile(r"[A-Za-z0-9_-]{43}\n")
 
 
 @pytest.fixture(autouse=True)
+def now(monkeypatch: pytest.MonkeyPatch) -> float:
+    """The time, which stands still: no day begins in a test."""
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now)
+    return now
+
+
+@pytest.fixture(autouse=True)
 def used(store: DataStore) -> None:
     """The store was used by a service before."""
     store.add_users(range(1))
 
 
-def test_a_user_is_added_listed_and_revoked(run: Run) -> None:
+def test_a_user_is_added_listed_and_revoked(run: Run, now: float) -> None:
     code, token, err = run("user", "add", "ann")
     assert (code, err) == (0, "")
     assert TOKEN.fullmatch(token)
-    today = datetime.now(UTC).strftime("%Y-%m-%d")
+    today = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%d")
     assert run("user", "list") == (0, f"ann  since {today}, no quota, 0 devices\n", "")
     assert run("user", "revoke", "ann") == (0, "revoked ann; sessions end within seconds\n", "")
     assert run("user", "list") == (0, "", "")
@@ -65,10 +73,9 @@ def test_a_renewed_token_keeps_the_devices_of_the_former_ones(store: DataStore, 
 
 
 def test_a_token_expires_after_so_many_days_and_what_has_expired_is_renewed_with_more(
-    run: Run, monkeypatch: pytest.MonkeyPatch
+    run: Run, now: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run("user", "add", "ann", "--days", "30")
-    now = time.time()
     date = datetime.fromtimestamp(now + 30 * 86_400, UTC).strftime("%Y-%m-%d")
     assert run("user", "list")[1].endswith(f", expires {date}\n")
     monkeypatch.setattr(time, "time", lambda: now + 31 * 86_400)
