@@ -151,10 +151,11 @@ async def test_a_short_lived_token_is_used_for_most_of_its_life(issuer: Issuer) 
 async def test_a_request_that_takes_too_long_is_502_903(
     issuer: Issuer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(oauth, "FETCH_TIMEOUT", 0.05)
     issuer.gate.clear()
-    with pytest.raises(RouterError) as caught:
-        await issuer.cache.get()
+    with monkeypatch.context() as patch:
+        patch.setattr(oauth, "FETCH_TIMEOUT", 0.05)
+        with pytest.raises(RouterError) as caught:
+            await issuer.cache.get()
     assert (caught.value.status, caught.value.errno) == (502, 903)
     issuer.gate.set()
     assert await issuer.cache.get() == "token-2"

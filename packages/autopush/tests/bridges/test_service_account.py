@@ -142,7 +142,7 @@ async def test_a_token_is_asked_for_again_once_when_the_connection_ends(
 async def test_a_token_endpoint_that_takes_too_long_is_a_timeout(
     google: FakeGoogle, key: dict[str, Any], clock: ManualClock, answer: str
 ) -> None:
-    provider = Provider(timeout=0.2)
+    provider = Provider(timeout=2)
     account = ServiceAccount(key, SCOPE, provider, clock)
     google.script(TOKEN_ENDPOINT, answer)
     with pytest.raises(RouterError) as caught:

@@ -15,6 +15,8 @@ from support.connection_harness import CHANNEL, UAID, Harness
 from support.endpoint_harness import AES128GCM, Endpoint, headers_of, refusal
 from support.scripted_router import ScriptedRouter
 
+VIRTUAL_TIME = True
+
 STORED = {"token": "device-token-1", "app_id": "app"}
 SECRET = "device-token-1"
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
+from typing import cast
 
 import pytest
 
@@ -13,6 +14,9 @@ from autopush.webpush.errors import Errno, PushError
 from keytables import Throttled, Unavailable, Value
 from support.connection_harness import UAID, Harness
 from support.scripted_router import Outcome, ScriptedRouter
+from support.simulation.virtual_loop import VirtualLoop
+
+VIRTUAL_TIME = True
 
 
 class Setup:
@@ -57,14 +61,12 @@ async def setup(harness: Harness) -> Setup:
 
 
 @pytest.fixture
-async def pass_time(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+async def pass_time() -> Callable[[float], None]:
     """Move the clock of the event loop, which is that of the circuits."""
-    loop = asyncio.get_running_loop()
-    real, ahead = loop.time, [0.0]
-    monkeypatch.setattr(loop, "time", lambda: real() + ahead[0])
+    loop = cast(VirtualLoop, asyncio.get_running_loop())
 
     def pass_time(seconds: float) -> None:
-        ahead[0] += seconds
+        loop.now += seconds
 
     return pass_time
 
@@ -248,7 +250,7 @@ async def test_outages_in_a_row_open_the_circuit_and_a_trial_closes_it(
     with pytest.raises(PushError) as caught:
         await setup.route()
     assert (caught.value.status, caught.value.errno) == (503, 201)
-    assert 0 < int(dict(caught.value.headers)["Retry-After"]) <= CIRCUIT_RESET
+    assert int(dict(caught.value.headers)["Retry-After"]) == CIRCUIT_RESET + 1
     assert len(setup.fcm.calls) == MAX_FAILURES
     pass_time(CIRCUIT_RESET + 1)
     await setup.route()

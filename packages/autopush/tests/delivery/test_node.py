@@ -11,6 +11,8 @@ from keytables import Throttled
 from support.connection_harness import Harness, UserAgent
 from support.event_loops import at_once
 
+VIRTUAL_TIME = True
+
 LONG = 60.0
 
 # ── limit ───────────────────────────────────────────────────────────────────────────────────────

@@ -15,6 +15,8 @@ from support.connection_harness import CHANNEL, NODE, OTHER, OTHER_NODE, UAID, H
 from support.endpoint_harness import Endpoint
 from support.month_cluster import NOVEMBER, ONE, TWO, Cluster
 
+VIRTUAL_TIME = True
+
 DEADLINE = 30
 THIRD_NODE = "http://three:8081"
 
