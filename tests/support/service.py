@@ -14,6 +14,7 @@ import ssl
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
@@ -21,7 +22,7 @@ from pathlib import Path
 
 from autopush.settings import OPTIONS
 from support import forked
-from support.sockets import unused_port
+from support.sockets import open_files, unused_port
 from support.tools import run_captured
 from support.user_agent import UserAgent
 
@@ -103,6 +104,18 @@ class Service:
         """The process ids of the workers of a service with several."""
         children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text()
         return [int(pid) for pid in children.split()]
+
+    @property
+    def sockets(self) -> Counter[int]:
+        """How many each worker has open."""
+        return Counter({pid: sum("socket" in it for it in open_files(pid)) for pid in self.workers})
+
+    async def holder(self, before: Counter[int]) -> int:
+        """The worker with a socket that was not there before. For a moment both have it."""
+        async with asyncio.timeout(START_TIMEOUT):
+            while len(found := self.sockets - before) != 1:  # noqa: ASYNC110 - other processes
+                await asyncio.sleep(0.01)
+        return next(iter(found))
 
     @property
     def websocket_port(self) -> int:

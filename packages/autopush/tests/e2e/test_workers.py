@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,7 +11,6 @@ import pytest
 
 from support.application_server import application_server
 from support.service import Service, service
-from support.sockets import open_files
 from support.user_agent import UserAgent
 
 WORKERS = 3
@@ -47,30 +45,16 @@ async def push(endpoint: str) -> int:
         return (await sender.push(endpoint, b"x", ttl=60)).status
 
 
-def open_sockets(pid: int) -> int:
-    return sum("socket" in target for target in open_files(pid))
-
-
-async def holder(running: Service, before: Counter[int]) -> int:
-    """The worker with a socket that was not there before. For a moment both have it."""
-    async with asyncio.timeout(30):
-        while True:
-            found = Counter({pid: open_sockets(pid) for pid in running.workers}) - before
-            if len(found) == 1:
-                return next(iter(found))
-            await asyncio.sleep(0.01)
-
-
 @pytest.mark.slow
 async def test_a_user_agent_that_returns_moves_to_the_worker_it_was_at(running: Service) -> None:
-    before = Counter({pid: open_sockets(pid) for pid in running.workers})
+    before = running.sockets
     agent = await running.connect()
     _, endpoint = await agent.register()
-    first = await holder(running, before)
+    first = await running.holder(before)
     for _ in range(6):
         await agent.close()
         agent = await running.connect(agent.uaid)
-        assert await holder(running, before) == first
+        assert await running.holder(before) == first
     assert await push(endpoint) == 201
     await agent.notification()
     await agent.close()
