@@ -120,12 +120,19 @@ class Page:
 
         :raises ChromiumError: it could not be loaded
         """
-        loaded = asyncio.Event()
-        self.on("Page.loadEventFired", lambda _: loaded.set())
+        loads: asyncio.Queue[str] = asyncio.Queue()
+
+        def note(event: Json) -> None:
+            if event["name"] == "load":
+                loads.put_nowait(event["loaderId"])
+
+        self.on("Page.lifecycleEvent", note)
         answer = await self.command("Page.navigate", url=url)
         if error := answer.get("errorText"):
             raise ChromiumError(f"{url}: {error}")
-        await asyncio.wait_for(loaded.wait(), TIMEOUT)
+        async with asyncio.timeout(TIMEOUT):
+            while await loads.get() != answer["loaderId"]:
+                pass  # of the page before, which may come late
 
     async def before_load(self, script: str) -> None:
         """Run a script in every document opened here, before its own scripts."""
@@ -216,6 +223,7 @@ class Chromium:
         page = Page(self, attached["sessionId"])
         for domain in ("Page", "Runtime", "Log"):
             await page.command(f"{domain}.enable")
+        await page.command("Page.setLifecycleEventsEnabled", enabled=True)
         if url != "about:blank":
             await page.goto(url)
         return page

@@ -22,8 +22,6 @@ async def log_in(browser: Chromium, running: Service) -> tuple[Page, list[str]]:
     await page.evaluate("document.querySelector('form').requestSubmit()")
     await asyncio.wait_for(loaded.wait(), TIMEOUT)
     await page.until("location.pathname === '/console/' && document.querySelector('#tiles svg')")
-    # Else its load event, which may come later, would be taken for that of the next page.
-    await page.until("document.readyState === 'complete'")
     return page, complaints
 
 
