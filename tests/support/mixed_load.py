@@ -34,7 +34,7 @@ COMPLETE = 90
 """Seconds after the faults in which everything must arrive: what failed often in the background is
 repeated after up to a minute.
 """
-LATE = 15
+LATE = 45
 """Seconds after which all user agents connect again."""
 
 
