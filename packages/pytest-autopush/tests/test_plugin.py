@@ -42,7 +42,7 @@ def run_pytest(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
         env={**os.environ, "PYTHONPATH": PYTHONPATH, "NO_PROXY": "*"},
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=250,
         check=False,
     )
 

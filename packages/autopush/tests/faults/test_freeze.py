@@ -164,7 +164,7 @@ def judge(traffic: Traffic, owners: list[int], freeze: Freeze) -> None:
 
 
 @each_number_of_workers(3, beyond=(2, 4))
-@pytest.mark.timeout(60 + FREEZES * (SECONDS + 2 * PATIENCE))
+@pytest.mark.timeout(300 + FREEZES * (SECONDS + 2 * PATIENCE))
 async def test_a_worker_that_stands_still_keeps_the_users_of_others_from_nothing(
     tmp_path: Path, workers: int
 ) -> None:

@@ -261,7 +261,7 @@ async def fuzz_requests(
 
 
 @each_number_of_workers()
-@pytest.mark.timeout(times(300, 4 * 3600))
+@pytest.mark.timeout(times(400, 4 * 3600))
 async def test_fuzzed_frames_and_requests_leave_nothing_behind(
     tmp_path: Path, workers: int
 ) -> None:

@@ -142,7 +142,7 @@ FEWEST_OFTEN = [
 """What `make test` has with fewer kills."""
 
 
-@pytest.mark.timeout(times(240, 1800))
+@pytest.mark.timeout(times(400, 1800))
 @pytest.mark.parametrize(
     ("killer", "workers", "rounds"),
     [

@@ -13,8 +13,6 @@ from autopush.telemetry.log_handlers import REPORTS_PER_MINUTE, CrashReports, op
 from support.collecting_servers import SentryServer
 from support.log_lines import LogFile
 
-pytestmark = pytest.mark.timeout(60)
-
 Open = Callable[[], CrashReports]
 
 

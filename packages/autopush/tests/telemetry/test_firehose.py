@@ -16,8 +16,6 @@ from keytables.retries import Backoff
 from support.collecting_servers import MAX_BATCH, MAX_RECORDS, STREAM, FirehoseServer
 from support.log_lines import LogFile
 
-pytestmark = pytest.mark.timeout(60)
-
 Lost = list[tuple[int, str]]
 
 

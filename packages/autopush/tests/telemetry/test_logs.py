@@ -243,7 +243,7 @@ def test_a_renamed_file_is_left_for_a_new_one_of_its_name(log_file: Path) -> Non
     log.info("before")
     old = log_file.rename(log_file.with_suffix(".1"))
     log.info("renamed")
-    assert line_handler().wait_until_written(5)
+    assert line_handler().wait_until_written(30)
     logs.reopen()
     log.info("after")
     assert messages(log_file) == ["after"]
@@ -476,7 +476,6 @@ def handler_for() -> Iterator[Callable[..., LineHandler]]:
         handler.close()
 
 
-@pytest.mark.timeout(20)
 def test_a_blocked_pipe_loses_lines_and_delays_nothing(
     pipe: Pipe, handler_for: Callable[..., LineHandler]
 ) -> None:
@@ -490,16 +489,15 @@ def test_a_blocked_pipe_loses_lines_and_delays_nothing(
     data = b""
     while len(data) < size:
         data += os.read(pipe.reader, size - len(data))
-    assert handler.wait_until_written(5)
+    assert handler.wait_until_written(30)
     handler.handle(record_of("end"))
-    assert handler.wait_until_written(5)
+    assert handler.wait_until_written(30)
     lines = pipe.read_until(b"end\n").splitlines()
     reports = [line for line in lines if line.startswith(b"lost")]
     assert reports == [b"lost %d" % handler.lost]
     assert len(lines) - 2 + handler.lost == 1000
 
 
-@pytest.mark.timeout(20)
 def test_reports_of_lost_lines_are_rare(
     pipe: Pipe, handler_for: Callable[..., LineHandler]
 ) -> None:
@@ -524,7 +522,6 @@ def test_reports_of_lost_lines_are_rare(
     assert pipe.read_until(b"1\n") == b"e\nf\nlost 1\n"
 
 
-@pytest.mark.timeout(20)
 def test_what_was_lost_is_reported_at_the_end_at_the_latest(
     pipe: Pipe, handler_for: Callable[..., LineHandler]
 ) -> None:
@@ -537,7 +534,6 @@ def test_what_was_lost_is_reported_at_the_end_at_the_latest(
     assert pipe.read_until(b"\n") == b"lost 1\n"
 
 
-@pytest.mark.timeout(20)
 def test_a_descriptor_that_was_made_non_blocking_loses_nothing(
     pipe: Pipe, handler_for: Callable[..., LineHandler]
 ) -> None:
@@ -560,7 +556,7 @@ def test_a_closed_pipe_loses_lines_and_nothing_else(
     handler = handler_for(descriptor)
     handler.start()
     handler.handle(record_of("a"))
-    assert handler.wait_until_written(5)
+    assert handler.wait_until_written(30)
     assert handler.lost == 1
 
 
@@ -580,7 +576,7 @@ def test_lines_of_several_processes_do_not_mix_in_a_pipe(
     handler.start()
     for number in range(400):
         handler.handle(record_of(f"{number:099}"))
-    assert handler.wait_until_written(5)
+    assert handler.wait_until_written(30)
     assert written == [b"%099d\n" % number for number in range(400)]
 
 

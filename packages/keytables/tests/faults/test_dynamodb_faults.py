@@ -42,7 +42,7 @@ WITHOUT_TIMEOUTS: dict[Fault, float] = {
 SEEDS = slow_after(1, range(times(3, 60)))
 
 
-@pytest.mark.timeout(times(120, 1800))
+@pytest.mark.timeout(times(400, 1800))
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_acknowledged_writes_are_stored_and_have_no_effect_twice(
     open_engine: OpenEngine, proxy: FaultProxy, seed: int
@@ -63,7 +63,7 @@ async def test_acknowledged_writes_are_stored_and_have_no_effect_twice(
     assert set(HARSH) - {Fault.NO_RESPONSE} <= proxy.faults.keys()
 
 
-@pytest.mark.timeout(times(120, 1800))
+@pytest.mark.timeout(times(400, 1800))
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_acknowledged_writes_survive_outages(
     open_engine: OpenEngine, proxy: FaultProxy, seed: int

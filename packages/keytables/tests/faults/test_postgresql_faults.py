@@ -93,7 +93,7 @@ async def direct(store: PostgresStore, clock: ManualClock) -> AsyncIterator[Tabl
     await engine.close()
 
 
-@pytest.mark.timeout(times(120, 1800))
+@pytest.mark.timeout(times(400, 1800))
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_acknowledged_writes_are_stored_and_have_no_effect_twice(
     tables: list[TableHandle], pg_proxy: PostgresProxy, seed: int
@@ -105,7 +105,7 @@ async def test_acknowledged_writes_are_stored_and_have_no_effect_twice(
     assert HARSH.keys() <= pg_proxy.breakages.keys()
 
 
-@pytest.mark.timeout(times(120, 1800))
+@pytest.mark.timeout(times(400, 1800))
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_acknowledged_writes_survive_kills_of_the_server(
     clock: ManualClock, seed: int
