@@ -5,6 +5,8 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 
+from support.sockets import unused_port
+
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 LOOPBACK = "127.0.0.1"
@@ -14,8 +16,9 @@ LOOPBACK = "127.0.0.1"
 async def stream_server(
     serve: Serve, *, host: str = LOOPBACK, port: int = 0, tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[tuple[asyncio.Server, int]]:
-    """The server, and its port. A connection is closed when `serve` returns or the client goes
-    away; in the end those that are left are aborted. Other errors of `serve` are raised there.
+    """The server, and its port, an unused one. A connection is closed when `serve` returns or the
+    client goes away; in the end those that are left are aborted. Other errors of `serve` are raised
+    there.
     """
     connections: dict[asyncio.StreamWriter, asyncio.Task[None]] = {}
 
@@ -30,9 +33,10 @@ async def stream_server(
         finally:
             writer.close()
 
+    port = port or unused_port()
     server = await asyncio.start_server(serve_one, host, port, ssl=tls)
     try:
-        yield server, server.sockets[0].getsockname()[1]
+        yield server, port
     finally:
         server.close()
         for task in connections.values():

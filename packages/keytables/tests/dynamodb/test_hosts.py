@@ -35,7 +35,6 @@ from support.scripted_server import (
     ok,
     reset,
 )
-from support.sockets import unused_port
 
 BOTH_LOOPS = True
 
@@ -184,7 +183,7 @@ class Cluster:
 async def cluster() -> AsyncIterator[Cluster]:
     made = Cluster()
     for address in ADDRESSES:
-        await made.start(address, port=unused_port())
+        await made.start(address)
     yield made
     await made.stop_all()
 
