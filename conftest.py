@@ -15,7 +15,7 @@ from typing import Any
 from weakref import WeakSet
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["support.chromium"]
 """For its fixture `browser`."""
@@ -23,7 +23,12 @@ pytest_plugins = ["support.chromium"]
 # On a machine that is busy any example may take long. 100 examples are Hypothesis's own number; a
 # newcomer has fewer to wait for.
 EXAMPLES = 100 if os.environ.get("CI") else 30
-settings.register_profile("untimed", deadline=None, max_examples=EXAMPLES)
+settings.register_profile(
+    "untimed",
+    deadline=None,
+    max_examples=EXAMPLES,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("untimed")
 
 # A run starts hundreds of processes; without bytecode each would compile the packages again.

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from support import wire
@@ -138,7 +138,6 @@ STEPS = st.lists(st.one_of(anything, anything, CALLS, PEER, st.floats(0, 6)), ma
 
 
 @given(STEPS)
-@settings(suppress_health_check=[HealthCheck.too_slow])
 def test_calls_peer_and_time_in_any_order_end_once_and_leave_nothing(
     steps: list[bytes | str | float],
 ) -> None:
