@@ -46,12 +46,20 @@ OPEN_TRANSPORTS: WeakSet[Any] = WeakSet()
 
 
 def pytest_configure() -> None:
-    """Keep the transports that asyncio makes for sockets in OPEN_TRANSPORTS."""
+    """Keep the transports that asyncio makes for sockets in OPEN_TRANSPORTS, and close a connection
+    whose server is closed while it is accepted: asyncio would leave its client waiting, and the
+    socket to the garbage collector.
+    """
     transport = getattr(selector_events, "_SelectorTransport")  # noqa: B009 - it has no type
     make = transport.__init__
 
     def noted(self: Any, *args: Any, **kwargs: Any) -> None:
-        make(self, *args, **kwargs)
+        try:
+            make(self, *args, **kwargs)
+        except AssertionError:
+            self._sock.close()
+            self._sock = None
+            raise
         OPEN_TRANSPORTS.add(self)
 
     transport.__init__ = noted
