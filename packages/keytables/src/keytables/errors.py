@@ -8,7 +8,7 @@ Rule: an engine raises nothing else; errors of its database are translated into 
     ├── Throttled           too many writes are waiting, or a lock was not obtained in time; retry
     │   └── OutOfReach      the database cannot be reached, or does not answer; retry
     ├── Unavailable         the engine cannot serve: I/O error, no connection, not a database
-    │   ├── Unconfirmed     the write may have been applied: its answer did not come in time
+    │   ├── Unconfirmed     the write may have been applied, or may be yet: no answer came in time
     │   ├── AccessRefused   a permission is missing
     │   ├── StoreClosed     the engine was closed
     │   ├── StorageFull     there is no space for the write; nothing was changed
@@ -55,7 +55,7 @@ class Unavailable(KeytablesError):  # noqa: N818
 
 
 class Unconfirmed(Unavailable):
-    """The write was sent, and may have been applied."""
+    """The write was sent, and may have been applied, or may be yet: a later read may not see it."""
 
 
 class AccessRefused(Unavailable):
