@@ -20,6 +20,7 @@ from keytables.errors import KeytablesError, Unavailable
 from keytables.retries import Backoff
 from support.certificates import tls_pair
 from support.clocks import ManualClock
+from support.event_loops import until
 from support.scripted_server import (
     Exchange,
     HeldStep,
@@ -187,7 +188,8 @@ async def test_a_connection_the_server_closed_for_being_idle_is_not_used_again(
         client = await open_client(server)
         await client.call("GetItem", b"{}")
         await server.close_all()
-        await asyncio.sleep(0.02)  # until the client has seen the end of the connection
+        (host,) = client._hosts.hosts
+        await until(lambda: not host.pool._open)
         assert not (await client.call("GetItem", b"{}")).maybe_applied
         assert server.connections == 2
 
