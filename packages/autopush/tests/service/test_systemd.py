@@ -12,6 +12,7 @@ import pytest
 
 from autopush.service import systemd
 from autopush.service.systemd import ServiceManager, passed_sockets
+from support.event_loops import until
 from support.fake_loop import FakeLoop
 from support.service import service
 
@@ -177,7 +178,8 @@ async def test_a_service_reports_ready_once_and_alive_until_it_is_frozen(
         assert states == [b"READY=1", *[b"WATCHDOG=1"] * 4]
         os.kill(running.pid, signal.SIGSTOP)
         try:
-            await asyncio.sleep(0.05)  # what was on its way has come
+            state = Path(f"/proc/{running.pid}/stat")
+            await until(lambda: ") T " in state.read_text())  # what was on its way has come
             heard(manager)
             await asyncio.sleep(0.5)
             assert heard(manager) == []
