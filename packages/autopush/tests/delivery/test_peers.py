@@ -549,8 +549,8 @@ async def test_a_worker_that_ends_calls_its_siblings_through_the_next_version(
     first.start({}, refuse)
     next_first.start({RELAY: next_nodes.relay}, refuse)
     next_second.start({NODE: answer}, refuse)
-    await first[SUCCESSOR].wait_until_known(5)
-    await next_first[1].wait_until_known(5)
+    await first[SUCCESSOR].wait_until_known(30)
+    await next_first[1].wait_until_known(30)
 
     node_id = f"{second}/i/second"
     assert await nodes.check_storage(node_id, UAID) is Outcome.SILENT  # it has ended
@@ -558,10 +558,10 @@ async def test_a_worker_that_ends_calls_its_siblings_through_the_next_version(
     assert await nodes.check_storage(node_id, UAID) is Outcome.DONE
     assert [(call.instance, call.call) for call in calls] == [("/i/second", CheckStorage(UAID))]
     next_second.close()
-    await next_first[1].wait_until_ended(5)
+    await next_first[1].wait_until_ended(30)
     assert await nodes.check_storage(node_id, UAID) is Outcome.SILENT
     next_first.close()  # whoever passes a call on may end: the node is not gone for that
-    await first[SUCCESSOR].wait_until_ended(5)
+    await first[SUCCESSOR].wait_until_ended(30)
     assert await nodes.check_storage(node_id, UAID) is Outcome.SILENT
     nodes.close()
     first.close()

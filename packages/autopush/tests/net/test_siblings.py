@@ -4,7 +4,6 @@ import asyncio
 import os
 import select
 import socket
-import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
@@ -40,6 +39,8 @@ from autopush.net.siblings import (
 from autopush.net.timers import TimerWheel
 from support.event_loops import until
 
+VIRTUAL_TIME = True
+
 PORT = Port[str, str]("port", str, str)
 
 
@@ -50,6 +51,10 @@ def refuse(sock: socket.socket, _: bytes) -> Adoption:
 
 def echo(asked: str) -> str:
     return asked
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 class Pair:
@@ -65,7 +70,7 @@ class Pair:
         index: int,
         answer: PortHandler | None = None,
         adopt: Adopting | None = None,
-        monotonic: Callable[[], float] = time.monotonic,
+        monotonic: Callable[[], float] = now,
         wait: Callable[[], float] = lambda: 0.0,
     ) -> Siblings:
         sockets = {other: end.dup() for other, end in self.ends[index].items()}
@@ -185,7 +190,7 @@ async def test_a_version_with_another_format_is_sent_nothing_until_one_with_ours
     with pytest.raises(SiblingNotStarted):
         caller[1].call(PORT, "/p")
     # What looks like a call may mean something else there.
-    other.send(packed([1, 7, time.monotonic() + 60, "port", "asked"]))
+    other.send(packed([1, 7, now() + 60, "port", "asked"]))
     other.send(b"neither")
     other.send(packed([5, FRAMES]))
     await heard(caller)
@@ -324,7 +329,7 @@ async def test_a_call_that_is_read_too_late_fails_though_the_worker_is_heard(pai
         return asked
 
     # Each call is too old.
-    caller = await pair.connected(answer, monotonic=lambda: time.monotonic() + 2)
+    caller = await pair.connected(answer, monotonic=lambda: now() + 2)
     with pytest.raises(SiblingSilent):
         await asyncio.wait_for(caller[1].call(PORT, "/p"), 30)
     assert answered == []
