@@ -97,6 +97,13 @@ def test_a_truncated_file_unpacks_nothing(file: Path, tmp_path: Path) -> None:
     assert not [*cache.iterdir()]
 
 
+@pytest.fixture
+def own_cache(cache: Path, tmp_path: Path) -> Path:
+    """A copy for a test that changes it."""
+    run(["cp", "-a", str(cache), str(tmp_path / "cache")])
+    return tmp_path / "cache"
+
+
 def like_another_version(file: Path, its_hash: str, to: Path) -> Path:
     to.write_bytes(file.read_bytes().replace(its_hash.encode(), OTHER_HASH.encode(), 1))
     to.chmod(0o755)
@@ -104,24 +111,21 @@ def like_another_version(file: Path, its_hash: str, to: Path) -> Path:
 
 
 def test_a_version_that_does_not_run_any_more_is_removed_by_the_next(
-    file: Path, cache: Path, tmp_path: Path
+    file: Path, own_cache: Path, tmp_path: Path
 ) -> None:
-    own = tmp_path / "cache"
-    run(["cp", "-a", str(cache), str(own)])
-    draft = own / ".0123.999999999"  # of a start that was killed
-    draft.mkdir()
-    [former] = set(os.listdir(own)) - {draft.name}
+    [former] = os.listdir(own_cache)
+    (own_cache / ".0123.999999999").mkdir()  # of a start that was killed
     newer = like_another_version(file, former, tmp_path / "newer")
-    run([newer, "--version"], variables=at(own))
-    assert os.listdir(own) == [OTHER_HASH]
+    run([newer, "--version"], variables=at(own_cache))
+    assert os.listdir(own_cache) == [OTHER_HASH]
 
 
 async def test_an_upgrade_starts_the_file_that_is_there_now_and_keeps_every_connection(
-    file: Path, cache: Path, tmp_path: Path
+    file: Path, own_cache: Path, tmp_path: Path
 ) -> None:
     installed, data = tmp_path / "autopush", tmp_path / "data"
     shutil.copy(file, installed)
-    [former] = os.listdir(cache)
+    [former] = os.listdir(own_cache)
     newer = like_another_version(file, former, tmp_path / "newer")
     script = f"mv {newer} {installed}; exec {installed} upgrade --data {data}"
     async with upgraded(
@@ -129,6 +133,6 @@ async def test_an_upgrade_starts_the_file_that_is_there_now_and_keeps_every_conn
         lambda command: [str(installed), *command[MODULE_WORDS:]],
         ["/bin/sh", "-c", script],
         "--workers=2",
-        variables=at(cache),
+        variables=at(own_cache),
     ):
-        assert set(os.listdir(cache)) == {former, OTHER_HASH}
+        assert set(os.listdir(own_cache)) == {former, OTHER_HASH}
