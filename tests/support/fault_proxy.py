@@ -100,6 +100,7 @@ class Listener:
         except (BlockingIOError, ConnectionError):
             return  # it is closed already
         connection.setblocking(False)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._on_accept(connection)
 
     def close(self) -> None:
