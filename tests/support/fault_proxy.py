@@ -17,7 +17,7 @@ import random
 import socket
 import struct
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Self
@@ -83,13 +83,16 @@ RESET = struct.pack("ii", 1, 0)
 
 
 class Listener:
-    """Accepts connections. None is half accepted when it closes, so that the port can be used again
-    at once.
+    """Accepts connections, each of which a task serves. None is half accepted when it stops, so
+    that the port can be used again at once.
     """
 
-    def __init__(self, port: int, on_accept: Callable[[socket.socket], None]) -> None:
+    def __init__(
+        self, port: int, serve: Callable[["ClientConnection"], Coroutine[Any, Any, None]]
+    ) -> None:
         self._loop = asyncio.get_running_loop()
-        self._on_accept = on_accept
+        self._serve = serve
+        self._clients: dict[asyncio.Task[None], ClientConnection] = {}
         self._socket = socket.create_server(("127.0.0.1", port), backlog=100)
         self._socket.setblocking(False)
         self._loop.add_reader(self._socket, self._accept)
@@ -101,12 +104,21 @@ class Listener:
             return  # it is closed already
         connection.setblocking(False)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._on_accept(connection)
+        client = ClientConnection(connection)
+        task = self._loop.create_task(self._serve(client))
+        self._clients[task] = client
+        task.add_done_callback(self._clients.pop)
 
-    def close(self) -> None:
-        """Refuse connections from now on, and reset those that wait."""
+    async def stop(self) -> None:
+        """Refuse connections and reset the present ones; return when none is served any more."""
         self._loop.remove_reader(self._socket)
         self._socket.close()
+        clients = dict(self._clients)
+        for task, client in clients.items():
+            client.reset()
+            if not client.busy:
+                task.cancel()
+        await asyncio.gather(*clients, return_exceptions=True)
 
 
 class ClientConnection:
@@ -313,7 +325,6 @@ class FaultProxy:
 
     _count: int = 0
     _listener: Listener | None = None
-    _clients: dict["asyncio.Task[None]", ClientConnection] = field(default_factory=dict)
 
     @property
     def url(self) -> str:
@@ -337,21 +348,15 @@ class FaultProxy:
         await self.stop()
 
     async def start(self) -> None:
-        self._listener = Listener(self.port, self._on_accept)
+        self._listener = Listener(self.port, self._serve)
 
     async def stop(self) -> None:
         """Refuse connections and reset the present ones. Calls that the server has got are executed
         first, so that none is executed after calls that follow; their responses are lost.
         """
-        if self._listener is not None:
-            self._listener.close()
-            self._listener = None
-        clients = dict(self._clients)
-        for task, client in clients.items():
-            client.reset()
-            if not client.busy:
-                task.cancel()
-        await asyncio.gather(*clients, return_exceptions=True)
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            await listener.stop()
 
     async def carry_out_late(self) -> list[int]:
         """Let the server have the late calls, one after the other; returns the statuses."""
@@ -361,12 +366,6 @@ class FaultProxy:
             return [(await server.exchange(request)).status for request in late]
         finally:
             server.close()
-
-    def _on_accept(self, connection: socket.socket) -> None:
-        client = ClientConnection(connection)
-        task = asyncio.create_task(self._serve(client))
-        self._clients[task] = client
-        task.add_done_callback(self._clients.pop)
 
     async def _serve(self, client: ClientConnection) -> None:
         server = ServerConnection(self.server_port)

@@ -6,7 +6,6 @@ those that only prepare a statement count too.)
 
 import asyncio
 import random
-import socket
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -74,7 +73,6 @@ class PostgresProxy:
     received: int = 0
 
     _listener: Listener | None = None
-    _clients: dict["asyncio.Task[None]", ClientConnection] = field(default_factory=dict)
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -84,24 +82,13 @@ class PostgresProxy:
         await self.stop()
 
     async def start(self) -> None:
-        self._listener = Listener(self.port, self._on_accept)
+        self._listener = Listener(self.port, self._serve)
 
     async def stop(self) -> None:
         """Refuse connections and reset the present ones."""
-        if self._listener is not None:
-            self._listener.close()
-            self._listener = None
-        clients = dict(self._clients)
-        for task, client in clients.items():
-            client.reset()
-            task.cancel()
-        await asyncio.gather(*clients, return_exceptions=True)
-
-    def _on_accept(self, connection: socket.socket) -> None:
-        client = ClientConnection(connection)
-        task = asyncio.create_task(self._serve(client))
-        self._clients[task] = client
-        task.add_done_callback(self._clients.pop)
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            await listener.stop()
 
     async def _serve(self, client: ClientConnection) -> None:
         connection = _Connection(self, client)

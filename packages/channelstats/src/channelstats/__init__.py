@@ -18,6 +18,7 @@ reaches a table.
     demo           made-up workspaces
     counting       which messages count
     days           dates and midnights in a time zone
+    files          files that are whole or not there, for their owner alone
     identifiers    what an ID and a timestamp look like
     processes      what is done beside the rest, as a task or in a process of its own
 """

@@ -1,7 +1,6 @@
 """Files: the columns of a date, whole or nothing, for their owner alone."""
 
 import asyncio
-import os
 import tempfile
 from pathlib import Path
 
@@ -15,11 +14,9 @@ from channelstats.tables.columns import (
     ID,
     MESSAGES,
     DayFiles,
-    erase,
     folder_of,
     frame_of,
     joined,
-    write_file,
 )
 from channelstats.tables.message_row import MessageRow, item_of
 from support.channelstats.dated import row
@@ -211,35 +208,3 @@ def test_they_are_by_time_and_of_rows_of_one_key_the_first_is_taken() -> None:
     found = joined([SOME, same_time, newer, SOME])
     assert found.equals(pl.concat([SOME, same_time]).sort("ts", maintain_order=True))
     assert joined([]).schema == MESSAGES
-
-
-CONTENT = bytes(range(256)) * 8
-
-
-# ── files ────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_only_their_owner_can_read_files_and_new_folders(folder: Path) -> None:
-    path = write_file(folder, "name", CONTENT)
-    assert (path, path.read_bytes(), there(folder)) == (folder / "name", CONTENT, [path])
-    modes = [os.stat(one).st_mode & 0o777 for one in (path, folder, folder.parent)]
-    assert modes == [0o600, 0o700, 0o700]
-
-
-def refused(path: Path, *_: object, **__: object) -> None:
-    raise PermissionError(path)
-
-
-@pytest.mark.parametrize("refusing", [(), ("open",), ("unlink",), ("open", "unlink")])
-def test_a_file_is_overwritten_and_removed_as_far_as_that_can_be_done(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusing: tuple[str, ...]
-) -> None:
-    path, linked = tmp_path / "name", tmp_path / "the same"
-    path.write_bytes(b"secret")
-    linked.hardlink_to(path)
-    with monkeypatch.context() as patch:
-        for name in refusing:  # modes do not bind every user that tests run as
-            patch.setattr(Path, name, refused)
-        assert erase(path) is (len(refusing) < 2)
-    assert path.exists() is ("unlink" in refusing)
-    assert linked.read_bytes() == (b"secret" if "open" in refusing else bytes(6))

@@ -42,7 +42,7 @@ _OF_VALIDATION: Final = frozenset({"unauthorized"})
 
 class OrderFailed(Exception):  # noqa: N818 - an outcome, as `LeaseLost`
     """The text is for the operator, and without secrets. `retry_after`: seconds, as the directory
-    asks, or None. `is_order_gone`: it is to be placed anew; `is_account_gone`: so is the account.
+    asks, or None. `is_order_gone`: it is to be placed again; `is_account_gone`: so is the account.
     """
 
     def __init__(

@@ -221,7 +221,7 @@ class CertificateJob:
             except OrderFailed as error:
                 if not error.is_order_gone:
                     raise
-                _log.info("The order of an earlier process is placed anew", reason=str(error))
+                _log.info("The order of an earlier process is placed again", reason=str(error))
         if not pem:
             state.order = await asyncio.to_thread(directory.place)
             await self._save(state)

@@ -53,7 +53,7 @@ _INVERTED: Final = (
 _HELLOS: Final = "hi|hey|hello|hallo|moin|salut|hola|olá|ciao|hej|cześć"
 
 _OPENING: Final = re.compile(
-    # After mentions and a greeting.
+    # After mentions and a hello.
     rf"\s*(?:(?:<[@!][^>]*>|:[^\s:]+:|{_HELLOS})[\s,!]+)*"
     rf"(?:{_INVERTED}|{'|'.join(_OPENERS.values())})",
     re.IGNORECASE,
@@ -216,8 +216,8 @@ _CAN_SOMEBODY: Final = re.compile(
     r" some(?:one|body)\b(?! else)"
 )
 _CALLS: Final = _WORDS["to_all"] | _SOMEBODY
-_GREETING: Final = 4
-"""Words at the beginning in which one greets."""
+_CALL_WORDS: Final = 4
+"""Words at the beginning of a text in which it calls on everybody."""
 _NAMED_FIRST: Final = re.compile(r"\W*\w+\W+<@")
 
 
@@ -234,8 +234,8 @@ def signs(text: str) -> int:
                 flags |= sign
     if not _SOMEBODY.isdisjoint(words) and _CAN_SOMEBODY.search(lower):
         flags |= _TO_ALL
-    # `Everyone knows that` greets nobody, and ends as little: `thanks guys`.
-    if flags & _TO_ALL and "?" not in lower and _CALLS.isdisjoint(words[:_GREETING]):
+    # Later in a statement such a word calls on nobody: `as everyone knows`.
+    if flags & _TO_ALL and "?" not in lower and _CALLS.isdisjoint(words[:_CALL_WORDS]):
         flags &= ~_TO_ALL
     for sign, some in _FIRST:
         if first in some:

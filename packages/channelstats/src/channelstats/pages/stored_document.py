@@ -1,4 +1,4 @@
-"""The stored document of a period: read from the table ReportStore, or made anew.
+"""The stored document of a period: read from the table ReportStore, or made again.
 
 Rule: a stored document is used only where everything it was made from is the same; otherwise it is
 made again and takes the place of the old one. No message is read to find that out: the versions of

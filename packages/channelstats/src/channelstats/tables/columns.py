@@ -27,6 +27,7 @@ from typing import IO, Final
 
 import polars as pl
 
+from channelstats.files import PART, erase, write_file
 from channelstats.tables.message_row import REACTION_USERS
 from keytables import Item
 from keytables.stores import SqliteUrl, parse_store
@@ -326,42 +327,6 @@ def _content(path: Path) -> bytes | None:
     match = _NAME.fullmatch(path.name)
     is_whole = match is not None and match[3] == _digest(match[1], match[2], content)
     return content if is_whole else None
-
-
-# ── writing and erasing files ────────────────────────────────────────────────────────────────────
-
-PART: Final = ".part-"
-"""What the name of an unfinished file begins with."""
-
-
-def write_file(folder: Path, name: str, content: bytes) -> Path:
-    """Write a file into a folder, which is made if it is missing.
-
-    :raises OSError: it is not written
-    """
-    missing = [above for above in (folder, *folder.parents) if not above.exists()]
-    for above in reversed(missing):
-        above.mkdir(0o700, exist_ok=True)
-    part = folder / f"{PART}{os.urandom(4).hex()}"
-    try:
-        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as to:
-            to.write(content)
-        return part.rename(folder / name)
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def erase(path: Path) -> bool:
-    """Overwrite a file and remove it; return whether at least one of both was done."""
-    is_erased = False
-    with suppress(OSError), path.open("r+b") as file:
-        file.write(bytes(path.stat().st_size))
-        os.fsync(file.fileno())
-        is_erased = True
-    with suppress(OSError):
-        path.unlink(missing_ok=True)
-        is_erased = True
-    return is_erased
 
 
 def files_in(folder: Path | None) -> list[Path]:

@@ -131,7 +131,7 @@ class Sign(IntFlag):
     """Kinds of words in a message, by which a question is followed through the talk after it."""
 
     TO_ALL = 1
-    """It greets or asks whoever reads it: something new begins."""
+    """It calls on whoever reads it: something new begins."""
     WANTS_YES = 2
     """It asks whether something is so: `…, right?`"""
     THANKS = 4

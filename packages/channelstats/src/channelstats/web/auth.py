@@ -33,9 +33,9 @@ from urllib.parse import urlencode, urlsplit
 
 from aiohttp import hdrs, web
 
+from channelstats.files import write_file
 from channelstats.identifiers import is_user_id
 from channelstats.settings import is_loopback
-from channelstats.tables.columns import write_file
 from channelstats.web.http import (
     form_of,
     local,

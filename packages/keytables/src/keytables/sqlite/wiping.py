@@ -1,7 +1,7 @@
 """Leaving nothing of what was deleted in the files of a store.
 
 Rule: an engine that was opened to wipe overwrites each row that it deletes. But where rows move
-between pages, copies of them stay in the unused part of pages; only writing the file anew removes
+between pages, copies of them stay in the unused part of pages; only rewriting the file removes
 those. The log has old pages as well, so it ends up empty.
 """
 
@@ -24,7 +24,7 @@ _PAUSE: Final = 0.01
 
 
 def wipe_store(path: str | os.PathLike[str], *, timeout: float = _TIMEOUT) -> None:
-    """Write each file of the store at ``path`` anew, without what was deleted. Blocks.
+    """Rewrite each file of the store at ``path``, without what was deleted. Blocks.
 
     Others may have it open, and wait for as long as that takes. It needs free space for twice the
     largest file.
